@@ -2,7 +2,7 @@
 //! send all of them to their switch.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -48,8 +48,8 @@ impl Observer for Witness {
     fn observe(&mut self, _: Instant, direction: Direction, datagram: &Datagram, bytes: &[u8]) {
         if direction == Direction::Sent {
             let path = UdpPath {
-                source: *datagram.source.ip(),
-                destination: *datagram.destination.ip(),
+                source: datagram.source.ip(),
+                destination: datagram.destination.ip(),
                 source_port: datagram.source.port(),
                 traffic_class: datagram.tos,
             };
@@ -127,7 +127,7 @@ fn orders(trial: &Trial, cluster: &Cluster) -> Vec<Orders> {
 }
 
 fn open(trial: &Trial, cluster: &Cluster, node: NodeIndex) -> Result<(SocketNode, Log), RunError> {
-    let socket = |node| SocketAddrV4::new(cluster.address(node), ROCE_PORT);
+    let socket = |node| SocketAddr::new(cluster.address(node), ROCE_PORT);
     let framing = trial.design.framing();
     let is_cabled = framing == Framing::RoceV1 && cluster.kind(node) == StationKind::Host;
     let next = cluster.wiring().neighbours(node).next().filter(|_| is_cabled);

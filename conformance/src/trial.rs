@@ -1,7 +1,7 @@
 //! What is run: a collective of a group as a small scenario has it, and the frames that are lost or doubled.
 
 use core::convert::Infallible;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use quincunx_cluster::{Cluster, GroupSpec, NodeIndex, Wiring};
 use quincunx_collective::{Collective, DataType, Rank, ReduceOp, Reduction};
@@ -93,9 +93,9 @@ fn between(from: &str, to: &str) -> LinkDirection<String> {
 }
 
 /// An address of this process alone, so that what runs beside it does not interfere.
-fn address(node: NodeIndex) -> Ipv4Addr {
+fn address(node: NodeIndex) -> IpAddr {
     let [.., high, low] = std::process::id().to_be_bytes();
-    Ipv4Addr::new(127, high, low, 1 + node as u8)
+    IpAddr::from([127, high, low, 1 + node as u8])
 }
 
 impl Trial {

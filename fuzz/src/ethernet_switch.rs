@@ -11,7 +11,7 @@ use quincunx_netreduce::{
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::netreduce::{LENGTH, NetReduceHeader, PAYLOAD};
 use quincunx_wire::{EthernetRepr, MacAddress, Operation, Psn, QpNumber, Reth, RoceHeader, v1};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 const PORTS: u16 = 4;
 
@@ -58,7 +58,7 @@ fn mac(rank: u8) -> MacAddress {
 fn frame(port: u8, event: [u8; 5], psn: u32) -> Vec<u8> {
     let [kind, rank, ahead, message, spoil] = event;
     let to = (port + 1 + rank % 3) % 4;
-    let ip = |host| Ipv4Addr::new(10, 0, 0, host);
+    let ip = |host| IpAddr::from([10, 0, 0, host]);
     let qp = QpNumber::new(0x20 + u32::from(rank & 0x80));
     let psn = Psn::new(psn).plus(u32::from(ahead)).minus(128);
     let header = RoceHeader::new(ip(port), ip(to), qp, psn, operation(kind >> 2));

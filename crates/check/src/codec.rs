@@ -2,7 +2,7 @@
 //! behind them the provenance of each element.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use quincunx_collective::{Payload, Provenance, ProvenanceView};
 use quincunx_driver_check::{End, NodeId};
@@ -26,7 +26,7 @@ pub(crate) const FRAME_LIMIT: usize = 4096;
 
 /// Where what leaves a node arrives, by port.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Ports(BTreeMap<PortId, SocketAddrV4>);
+pub(crate) struct Ports(BTreeMap<PortId, SocketAddr>);
 
 /// An end of a link as the network driver names it.
 pub(crate) fn link_end(end: End) -> LinkEnd {
@@ -42,7 +42,7 @@ impl Ports {
 
     /// A frame of `length` bytes that leaves a port. Where no link leads it goes nowhere.
     pub(crate) fn emitted(&self, port: PortId, length: usize) -> Emitted {
-        let nowhere = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        let nowhere = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
         let destination = self.0.get(&port).copied().unwrap_or(nowhere);
         Emitted { length, destination, tos: 0, may_wait: false }
     }

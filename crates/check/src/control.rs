@@ -6,7 +6,7 @@
 //! holds anything and the manager knows it. Of a group that is made anew, all ranks run all collectives, each once and in order as far as
 //! the application sees, and no collective puts together inputs of two different ones.
 
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 use std::collections::BTreeSet;
 
 use quincunx_collective::LengthOnly;
@@ -125,7 +125,7 @@ impl Asked {
 
     /// A node that is there for them.
     pub(crate) fn node(&self, name: String, number: u8, is_switch: bool) -> NodeDescription {
-        let host = NodeDescription::host(name, Ipv4Addr::new(10, 0, 0, number), 4);
+        let host = NodeDescription::host(name, IpAddr::from([10, 0, 0, number]), 4);
         if !is_switch {
             return host;
         }

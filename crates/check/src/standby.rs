@@ -5,7 +5,7 @@
 //! What must hold: no two groups have one queue pair; of one request one group comes, whoever is asked how
 //! often; a group of which a manager has told the client is known to the next; and in the end nobody holds anything.
 
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 
 use quincunx_collective::LengthOnly;
 use quincunx_control::{
@@ -78,7 +78,7 @@ impl Standby {
             STORE => ControlConfig::Store { mutation },
             CLIENT => ControlConfig::Client { wanted: Box::new(self.wanted.clone()), mutation },
             _ => {
-                let address = Ipv4Addr::new(10, 0, 0, node.0 as u8);
+                let address = IpAddr::from([10, 0, 0, node.0 as u8]);
                 let description = NodeDescription::host(self.name(node), address, 4);
                 ControlConfig::Agent { description: Box::new(description), collectives: 0, mutation }
             }

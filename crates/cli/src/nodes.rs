@@ -14,12 +14,13 @@ use quincunx_perf::{Plan, work};
 use quincunx_runtime::{ProcessOptions, ROCE_PORT, SwitchWatch, encapsulation, serve_linked_switch};
 use quincunx_units::{BitRate, ByteCount, Duration, Probability};
 use quincunx_wire::Framing;
+use quincunx_wire::grh::gid_of;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -213,7 +214,7 @@ pub(crate) struct Node {
     /// The node's name, unlike any other's
     #[arg(long)]
     name: String,
-    /// The IPv4 address that its frames come from and go to, UDP port 4791. Of a switch several, with commas: a core for each, with a thread
+    /// The address of IPv4 or IPv6 that its frames come from and go to, UDP port 4791. Of a switch several, with commas: a core for each, with a thread
     /// and groups of its own
     #[arg(long, value_delimiter = ',', required = true, value_name = "ADDRESS")]
     address: Vec<NodeAddress>,
@@ -227,7 +228,7 @@ pub(crate) struct Node {
     framing: Framing,
     /// A host's switch: with --framing roce-v1 over UDP, all frames go there and it sends them on
     #[arg(long, value_name = "ADDRESS")]
-    via: Option<Ipv4Addr>,
+    via: Option<IpAddr>,
     /// How long to go on without a manager that is gone, and to look for the next one [default: 2s, or 10s with several managers]
     #[arg(long, value_name = "DURATION")]
     patience: Option<Duration>,
@@ -243,7 +244,7 @@ pub(crate) struct Node {
     pace: Option<BitRate>,
     /// Whose frames meet faults, by address, several with commas [default: everybody's]
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
-    faulty_peers: Vec<Ipv4Addr>,
+    faulty_peers: Vec<IpAddr>,
     /// Frames that a switch sends to ranks meet --loss and --duplicate, too: for ranks whose frames a device takes in
     #[arg(long)]
     lose_sent: bool,
@@ -361,19 +362,20 @@ impl Node {
             ));
         }
         let address = self.address[0].ip;
-        let cores: Vec<Ipv4Addr> = self.address[1..].iter().map(|core| core.ip).collect();
+        let cores: Vec<IpAddr> = self.address[1..].iter().map(|core| core.ip).collect();
         if self.pace.is_some() && !cores.is_empty() {
             return Err(Failure::Input(
                 "expected one --address beside --pace, found several: a core holds back its own frames alone; limit the link itself".into(),
             ));
         }
         // Each node has its own fates.
-        let seed = seed ^ u64::from(address.to_bits()) << 32;
+        let [.., a, b, c, d] = gid_of(address).octets();
+        let seed = seed ^ u64::from(u32::from_be_bytes([a, b, c, d])) << 32;
         // Those whose frames it would understand.
         let designs = catalog.iter().filter(|design| design.framing() == self.framing);
         let transport = match (transport, self.framing, role) {
             (Transport::Udp, ..) => {
-                let via = self.via.map(|switch| SocketAddrV4::new(switch, ROCE_PORT));
+                let via = self.via.map(|switch| SocketAddr::new(switch, ROCE_PORT));
                 TransportOptions::Udp(UdpOptions { via, ..UdpOptions::default() })
             }
             (Transport::Verbs, Framing::RoceV1, _) | (Transport::Verbs, _, Role::Switch) => {

@@ -12,7 +12,7 @@ use quincunx_units::{BitRate, ByteCount, Duration, SizeRange};
 use quincunx_wire::Framing;
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use crate::Failure;
@@ -134,15 +134,18 @@ pub(crate) struct Perf {
     manager: Option<Managers>,
     #[command(flatten)]
     shown: Shown,
-    /// IPv4 addresses of this machine for the ranks, in rank order [default: of loopback]
+    /// Addresses of this machine for the ranks, in rank order [default: of loopback]
     #[arg(long, value_delimiter = ',', requires = "manager")]
-    addresses: Vec<Ipv4Addr>,
+    addresses: Vec<IpAddr>,
     /// Rate of every link, each way, with --link paced or netns, of all that is in an Ethernet frame; short for --set link.rate
     #[arg(long)]
     rate: Option<BitRate>,
     /// MTU of every link in bytes, with --link netns [default: 9000]
     #[arg(long)]
     mtu: Option<u16>,
+    /// Addresses of IPv6, with --link netns or ports: its loopback has one for all
+    #[arg(long, conflicts_with = "manager")]
+    ipv6: bool,
     /// Bytes of payload in a full packet, short for --set group.mtu [default: 4096, or 1024 where the link's MTU is smaller]
     #[arg(long)]
     payload: Option<u64>,
@@ -242,7 +245,9 @@ impl Perf {
             Link::Paced => RealLinks::PACED,
             // A scenario's links have a rate; those that nobody says anything of are as fast as the machine.
             Link::Netns | Link::Ports => {
-                RealLinks { mtu: self.mtu(), is_limited: self.rate.is_some() || self.fabric.is_some() }
+                let is_limited = self.rate.is_some() || self.fabric.is_some();
+                let over_ipv4 = RealLinks { mtu: self.mtu(), is_limited };
+                if self.ipv6 { over_ipv4.over_ipv6() } else { over_ipv4 }
             }
         };
         let scenario = self.scenario(catalog, links)?;
@@ -296,6 +301,11 @@ impl Perf {
         if self.manager.is_some() {
             // They run already, or the manager says which are missing.
             plan.setup.switches = 0;
+        }
+        if self.ipv6 && matches!(self.link, Link::Udp | Link::Paced) {
+            return Err(Failure::Input(
+                "expected --link netns or ports with --ipv6, found loopback, where IPv6 has one address for all; name one of the two".into(),
+            ));
         }
         let kind = match self.link {
             Link::Udp => LinkKind::Udp,
@@ -356,6 +366,7 @@ impl Perf {
                 lossy,
                 framing,
                 packet_sockets: self.tuning.transport != Transport::Udp,
+                ipv6: self.ipv6,
                 verbs: self.tuning.transport == Transport::Verbs,
                 cores: self.cores,
                 rank_launcher: self.rank_launcher.clone(),

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use quincunx_driver_net::{PortSockets, PortsOptions, TransportOptions};
 use quincunx_wire::Framing;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 use crate::Failure;
@@ -11,7 +11,7 @@ use crate::Failure;
 /// A node's address, with the length of its network's prefix where that is asked for.
 #[derive(Clone, Copy)]
 pub(crate) struct NodeAddress {
-    pub(crate) ip: Ipv4Addr,
+    pub(crate) ip: IpAddr,
     prefix: Option<u8>,
 }
 
@@ -23,11 +23,19 @@ impl FromStr for NodeAddress {
             Some((ip, prefix)) => (ip, Some(prefix)),
             None => (text, None),
         };
-        let ip = ip.parse().map_err(|_| format!("expected an IPv4 address, found \"{ip}\""))?;
+        let ip: IpAddr = ip.parse().map_err(|_| format!("expected an IP address, found \"{ip}\"; write it like 10.0.0.9 or fd00::9, without brackets or port"))?;
+        if let IpAddr::V6(link_local) = ip
+            && link_local.is_unicast_link_local()
+        {
+            return Err(format!(
+                "expected an address that means the same on all links, found link-local {ip}; give the interface another one, as from fd00::/8"
+            ));
+        }
+        let longest = if ip.is_ipv4() { 32 } else { 128 };
         let prefix = prefix.map(|prefix| match prefix.parse() {
-            Ok(length @ 1..=32) => Ok(length),
+            Ok(length) if (1..=longest).contains(&length) => Ok(length),
             _ => Err(format!(
-                "expected the length of a prefix from 1 to 32 behind the slash, found \"{prefix}\""
+                "expected the length of a prefix from 1 to {longest} behind the slash, found \"{prefix}\""
             )),
         });
         Ok(Self { ip, prefix: prefix.transpose()? })
@@ -36,7 +44,7 @@ impl FromStr for NodeAddress {
 
 impl NodeAddress {
     /// Refuses a prefix: the address is an interface's already.
-    pub(crate) fn plain(self) -> Result<Ipv4Addr, Failure> {
+    pub(crate) fn plain(self) -> Result<IpAddr, Failure> {
         match self.prefix {
             None => Ok(self.ip),
             Some(prefix) => Err(Failure::Input(format!(

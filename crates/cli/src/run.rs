@@ -8,7 +8,7 @@ use quincunx_perf::launch::{ChildArguments, LinkKind, Processes, RunningFabric};
 use quincunx_units::{BitRate, ByteCount};
 use quincunx_wire::Framing;
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{IpAddr, TcpListener};
 use std::path::PathBuf;
 
 use crate::Failure;
@@ -61,9 +61,9 @@ pub(crate) struct Run {
     manager: Option<Managers>,
     #[command(flatten)]
     shown: Shown,
-    /// IPv4 addresses of this machine for the ranks, in rank order [default: of loopback]
+    /// Addresses of this machine for the ranks, in rank order [default: of loopback]
     #[arg(long, value_delimiter = ',', requires = "manager")]
-    addresses: Vec<Ipv4Addr>,
+    addresses: Vec<IpAddr>,
     /// The program and its arguments
     #[arg(last = true, required = true)]
     program: Vec<String>,

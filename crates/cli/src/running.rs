@@ -6,7 +6,7 @@ use quincunx_design::{AnyDesign, Catalog};
 use quincunx_perf::launch::RunningFabric;
 use quincunx_units::Duration;
 use quincunx_wire::Framing;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::SystemTime;
 
 use crate::Failure;
@@ -16,7 +16,7 @@ pub(crate) struct Running {
     client: ControlClient,
     manager: Managers,
     prefix: String,
-    addresses: Vec<Ipv4Addr>,
+    addresses: Vec<IpAddr>,
     /// By address: the order in which groups take them.
     switches: Vec<NodeDescription>,
 }
@@ -26,7 +26,7 @@ impl Running {
     pub(crate) fn find(
         manager: &Managers,
         shown: &Shown,
-        addresses: &[Ipv4Addr],
+        addresses: &[IpAddr],
         ranks: u16,
     ) -> Result<Self, Failure> {
         if !addresses.is_empty() && addresses.len() != usize::from(ranks) {

@@ -8,7 +8,7 @@ use quincunx_control::{LinkReport, NodeDescription, Role};
 use quincunx_fabric::{IncTree, NodeKind, TreeNodeId};
 use quincunx_units::ByteCount;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 /// Queue pairs that a node of a simulation may have.
 const MOST_QUEUE_PAIRS: u32 = 1 << 20;
@@ -23,7 +23,7 @@ pub(crate) struct LaidTree {
 
 impl LaidTree {
     /// A tree over all hosts, of switches that can all take part.
-    pub(crate) fn over_all(wiring: &Wiring, address: &dyn Fn(NodeIndex) -> Ipv4Addr) -> Option<Self> {
+    pub(crate) fn over_all(wiring: &Wiring, address: &dyn Fn(NodeIndex) -> IpAddr) -> Option<Self> {
         let nodes = descriptions(wiring, address, &BTreeSet::new(), ByteCount::new(0));
         let map = Map::new(nodes.iter());
         let ground = Ground {
@@ -48,7 +48,7 @@ impl LaidTree {
 /// Nodes as they describe themselves to a manager: who they are, what switches can do, and the links of each.
 pub(crate) fn descriptions(
     wiring: &Wiring,
-    address: &dyn Fn(NodeIndex) -> Ipv4Addr,
+    address: &dyn Fn(NodeIndex) -> IpAddr,
     designs: &BTreeSet<String>,
     memory: ByteCount,
 ) -> Vec<NodeDescription> {

@@ -15,7 +15,7 @@ use quincunx_fabric::MeshShape;
 use quincunx_runtime::{Drops, JoinedGroup, ProcessOptions, Rank, encapsulation};
 use quincunx_units::ByteCount;
 use quincunx_wire::Framing;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -45,7 +45,7 @@ pub(crate) struct Inner {
     /// Why the last group that this process asked for runs among its hosts.
     fallback: Mutex<Option<String>>,
     is_closed: AtomicBool,
-    address: Ipv4Addr,
+    address: IpAddr,
 }
 
 /// What an endpoint's node has counted since it was attached.
@@ -257,7 +257,7 @@ impl Endpoint {
     }
 
     /// The address that its frames come from.
-    pub fn address(&self) -> Ipv4Addr {
+    pub fn address(&self) -> IpAddr {
         self.0.address
     }
 

@@ -3,7 +3,7 @@
 use crate::CommError;
 use quincunx_control_grpc::{Credentials, Managers};
 use quincunx_units::Duration;
-use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 use std::path::PathBuf;
 
 /// What an endpoint is, and where.
@@ -20,8 +20,8 @@ pub struct Options {
     /// Ranks of a server, which have numbers in a row; none: all are on one. What is for several of another server goes there once
     /// ([`Group::multi_write`](crate::Group::multi_write)).
     pub server: Option<u16>,
-    /// The IPv4 address that frames come from and go to; none: the one that leads to the manager, or one of loopback for each rank.
-    pub address: Option<Ipv4Addr>,
+    /// The address of IPv4 or IPv6 that frames come from and go to; none: the one that leads to the manager, or one of loopback for each rank.
+    pub address: Option<IpAddr>,
     /// What groups run, by name.
     pub design: String,
     /// Keys of the designs' parameters and their values, as `group.mtu=1KiB`.
@@ -88,7 +88,7 @@ impl Options {
             server => Some(server),
         };
         options.address = said("QUINCUNX_ADDRESS")
-            .map(|value| read("QUINCUNX_ADDRESS", &value, "an IPv4 address"))
+            .map(|value| read("QUINCUNX_ADDRESS", &value, "an IP address"))
             .transpose()?;
         if let Some(design) = said("QUINCUNX_DESIGN") {
             options.design = design;
@@ -139,42 +139,42 @@ impl Options {
     }
 
     /// The address that was given, or the one that leads to the manager; on loopback every rank has its own, by the job's name.
-    pub(crate) fn own_address(&self) -> Result<Ipv4Addr, CommError> {
+    pub(crate) fn own_address(&self) -> Result<IpAddr, CommError> {
         if let Some(address) = self.address {
             return Ok(address);
         }
         let manager = self.manager.first();
         let unknown = |found: String| {
             CommError::misuse(
-                format!("an IPv4 address of this machine that leads to {manager}"),
+                format!("an address of this machine that leads to {manager}"),
                 found,
                 "say which with QUINCUNX_ADDRESS",
             )
         };
         let mut found = (manager.host(), manager.port())
             .to_socket_addrs()
-            .map_err(|error| unknown(format!("\"{error}\"")))?
-            .filter(SocketAddr::is_ipv4);
+            .map_err(|error| unknown(format!("\"{error}\"")))?;
         let Some(address) = found.next() else { return Err(unknown("none".into())) };
+        // IPv6 has one address of loopback alone, which is one rank's at most.
         if address.ip().is_loopback() {
             return Ok(self.on_loopback());
         }
-        let socket = UdpSocket::bind("0.0.0.0:0").and_then(|socket| socket.connect(address).map(|()| socket));
+        let any = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let socket = UdpSocket::bind(any).and_then(|socket| socket.connect(address).map(|()| socket));
         match socket.and_then(|socket| socket.local_addr()) {
-            Ok(SocketAddr::V4(local)) => Ok(*local.ip()),
-            Ok(other) => Err(unknown(other.to_string())),
+            Ok(local) => Ok(local.ip()),
             Err(error) => Err(unknown(format!("\"{error}\""))),
         }
     }
 
     /// 127.192.0.0 and up, by the job's name: those of fabrics that are started on this machine lie below.
-    fn on_loopback(&self) -> Ipv4Addr {
+    fn on_loopback(&self) -> IpAddr {
         let hash = self
             .job
             .bytes()
             .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
         let block = (hash ^ hash >> 16).wrapping_add(u32::from(self.rank / 200)) & 0x3fff;
-        Ipv4Addr::new(127, 192 | (block >> 8) as u8, block as u8, (self.rank % 200) as u8 + 1)
+        IpAddr::from([127, 192 | (block >> 8) as u8, block as u8, (self.rank % 200) as u8 + 1])
     }
 }
 

@@ -9,7 +9,7 @@ use quincunx_designs::{CATALOG, FALLBACK};
 use quincunx_units::ByteCount;
 use std::error::Error;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 /// What HTTP/2 begins with (RFC 9113, 3.4), and empty settings.
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let server = ManagerServer::start(TcpListener::bind("127.0.0.1:0")?, CATALOG, config)?;
     let metrics = server.metrics_address().ok_or("metrics were asked for")?;
     let client = ControlClient::connect(server.address(), ClientConfig::default())?;
-    let node = NodeDescription::host("a".into(), Ipv4Addr::LOCALHOST, 64);
+    let node = NodeDescription::host("a".into(), IpAddr::V4(Ipv4Addr::LOCALHOST), 64);
     let host = client.attach(&node)?;
     let design = CATALOG.named(FALLBACK).map_err(|refusal| refusal.to_string())?;
     let wanted = GroupRequest::new(vec!["a".into()], design, ByteCount::new(4096));

@@ -153,7 +153,7 @@ pub(crate) fn decode_node(node: proto::NodeDescription) -> Decoded<NodeDescripti
             return wrong("encapsulation", "UDP or Ethernet", node.encapsulation);
         }
     };
-    let address = |field, text: &str| text.parse().or_else(|_| wrong(field, "a dotted IPv4 address", text));
+    let address = |field, text: &str| text.parse().or_else(|_| wrong(field, "an IP address", text));
     Ok(NodeDescription {
         name: node.name,
         role,
@@ -182,8 +182,7 @@ fn encode_endpoint(endpoint: Endpoint) -> proto::Endpoint {
 
 fn decode_endpoint(field: &'static str, endpoint: Option<proto::Endpoint>) -> Decoded<Endpoint> {
     let endpoint = present(field, endpoint)?;
-    let ip =
-        endpoint.address.parse().or_else(|_| wrong(field, "a dotted IPv4 address", &endpoint.address))?;
+    let ip = endpoint.address.parse().or_else(|_| wrong(field, "an IP address", &endpoint.address))?;
     if endpoint.queue_pair > MAX_QPN {
         return wrong(field, "a queue pair number of 24 bits", endpoint.queue_pair);
     }

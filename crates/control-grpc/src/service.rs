@@ -633,9 +633,9 @@ fn init_code(error: &InitGroupError) -> Code {
         | InitGroupError::NotAHost { .. }
         | InitGroupError::Refused(_) => Code::InvalidArgument,
         InitGroupError::MissingMember { .. } => Code::NotFound,
-        InitGroupError::NoSwitch { .. } | InitGroupError::MixedEncapsulation { .. } => {
-            Code::FailedPrecondition
-        }
+        InitGroupError::NoSwitch { .. }
+        | InitGroupError::MixedFamilies { .. }
+        | InitGroupError::MixedEncapsulation { .. } => Code::FailedPrecondition,
         InitGroupError::HostEndpoints { .. } | InitGroupError::NoRoom(_) => Code::ResourceExhausted,
         InitGroupError::Failed(_) | InitGroupError::Destroyed => Code::Aborted,
     }

@@ -10,7 +10,7 @@ use quincunx_control::{
 };
 use quincunx_designs::{CATALOG, FALLBACK};
 use quincunx_units::{BitRate, ByteCount};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 const RANKS: u32 = 2048;
@@ -32,7 +32,7 @@ fn switch(name: String, number: u32, links: impl Iterator<Item = String>) -> Nod
         memory: ByteCount::new(8 << 20),
         memory_unit: ByteCount::new(4096),
         links: links.map(link).collect(),
-        ..NodeDescription::host(name, Ipv4Addr::from_bits(0x0b00_0000 + number), 4096)
+        ..NodeDescription::host(name, IpAddr::from((0x0b00_0000 + number).to_be_bytes()), 4096)
     }
 }
 
@@ -59,8 +59,9 @@ fn fabric() -> Vec<NodeDescription> {
         let below = (0..PODS).map(|pod| format!("spine{}", pod * SPINES + spine));
         nodes.push(switch(format!("core{core}"), 2000 + core, below));
     }
-    let host =
-        |rank| NodeDescription::host(format!("r{rank}"), Ipv4Addr::from_bits(0x0a00_0000 + rank), 4096);
+    let host = |rank: u32| {
+        NodeDescription::host(format!("r{rank}"), IpAddr::from((0x0a00_0000 + rank).to_be_bytes()), 4096)
+    };
     nodes.extend((0..RANKS).map(host));
     nodes
 }

@@ -11,7 +11,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 use quincunx_collective::GroupId;
 use quincunx_design::GroupContext;
 use quincunx_units::ByteCount;
@@ -59,7 +59,7 @@ pub enum AgentAction {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Agent {
     role: Role,
-    addresses: Vec<Ipv4Addr>,
+    addresses: Vec<IpAddr>,
     memory: ByteCount,
     held: BTreeMap<GroupId, HeldGroup>,
     /// The node has been told of this group, and of no newer one: what is not held of it and of older ones never will be.

@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 use quincunx_collective::GroupId;
 use quincunx_design::Refusal;
 use quincunx_units::{ByteCount, Duration};
@@ -32,7 +32,7 @@ pub enum AttachError {
         /// The new node.
         name: String,
         /// The address.
-        address: Ipv4Addr,
+        address: IpAddr,
         /// Who has it.
         holder: String,
     },
@@ -63,6 +63,20 @@ pub enum InitGroupError {
         name: String,
         /// What it is.
         role: Role,
+    },
+    /// Frames go between addresses of one family.
+    #[error(
+        "expected addresses of one IP family in a group, found {address} of \"{name}\" and {other_address} of \"{other}\"; start both with --address of the same family"
+    )]
+    MixedFamilies {
+        /// The first member.
+        name: String,
+        /// Its address.
+        address: IpAddr,
+        /// A member or switch that differs.
+        other: String,
+        /// One of that one's addresses.
+        other_address: IpAddr,
     },
     /// Frames of some would reach nobody, or pass a switch by that is to add them up.
     #[error(

@@ -33,6 +33,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use contend::name_of;
 use core::hash::{Hash, Hasher};
+use core::net::IpAddr;
 use cores::{Lanes, lanes_of};
 use life::{Ending, State};
 use nodes::{Nodes, Taken};
@@ -651,13 +652,23 @@ impl Manager {
         names.flat_map(of).filter(|(_, holders)| self.may_share(planned, wanted, holders)).collect()
     }
 
-    /// Whether frames of all these nodes, which are attached, travel alike.
+    /// Whether frames of all these nodes, which are attached, travel alike, and between addresses of one family.
     fn check_encapsulation<'a>(
         &self,
-        mut names: impl Iterator<Item = &'a String>,
+        mut names: impl Iterator<Item = &'a String> + Clone,
     ) -> Result<(), InitGroupError> {
         let of = |name: &String| self.nodes.get(name).expect("an attached node").encapsulation;
+        let addresses = |name: &String| self.nodes.get(name).expect("an attached node").addresses();
         let Some(first) = names.next() else { return Ok(()) };
+        let address = addresses(first).next().expect("every node has one");
+        let differs = |other: &IpAddr| other.is_ipv4() != address.is_ipv4();
+        let mut others = core::iter::once(first).chain(names.clone());
+        if let Some((other, other_address)) =
+            others.find_map(|name| Some((name, addresses(name).find(differs)?)))
+        {
+            let (name, other) = (first.clone(), other.clone());
+            return Err(InitGroupError::MixedFamilies { name, address, other, other_address });
+        }
         match names.find(|name| of(name) != of(first)) {
             None => Ok(()),
             Some(other) => Err(InitGroupError::MixedEncapsulation {

@@ -4,7 +4,7 @@ use alloc::collections::BTreeSet;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 use quincunx_units::{BitRate, ByteCount};
 use quincunx_wire::QpNumber;
 
@@ -20,7 +20,7 @@ pub enum Role {
 /// What a node's frames travel in, as its neighbours see them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Encapsulation {
-    /// UDP datagrams over IPv4: RoCEv2, or whole RoCE v1 frames as if that were a cable.
+    /// UDP datagrams: RoCEv2, or whole RoCE v1 frames as if that were a cable.
     Udp,
     /// Ethernet frames of their own type: RoCE v1.
     Ethernet,
@@ -45,9 +45,9 @@ pub struct NodeDescription {
     /// What it does.
     pub role: Role,
     /// Address of its data plane; unique among the attached nodes.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The addresses of a switch's further cores, each with threads and groups of its own; empty: its first address has one core for all.
-    pub cores: Vec<Ipv4Addr>,
+    pub cores: Vec<IpAddr>,
     /// What its frames travel in; the same at all nodes of a group.
     pub encapsulation: Encapsulation,
     /// The designs that a switch can run, by name; empty for a host.
@@ -70,7 +70,7 @@ pub struct NodeDescription {
 
 impl NodeDescription {
     /// A host with UDP datagrams that knows no links.
-    pub const fn host(name: String, address: Ipv4Addr, max_endpoints: u32) -> Self {
+    pub const fn host(name: String, address: IpAddr, max_endpoints: u32) -> Self {
         Self {
             name,
             role: Role::Host,
@@ -89,7 +89,7 @@ impl NodeDescription {
     }
 
     /// The addresses of its data plane, one a core.
-    pub fn addresses(&self) -> impl ExactSizeIterator<Item = Ipv4Addr> + Clone + '_ {
+    pub fn addresses(&self) -> impl ExactSizeIterator<Item = IpAddr> + Clone + '_ {
         // Chained iterators do not know their length.
         (0..1 + self.cores.len()).map(|core| match core {
             0 => self.address,

@@ -15,7 +15,7 @@ use quincunx_driver_net::netns::{Layout, NetnsFabric, NetnsNode};
 use quincunx_driver_net::{Node, NodeOptions, PortSockets, PortsOptions, PortsTransport};
 use quincunx_engine::Engine;
 use quincunx_units::Duration;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -136,7 +136,7 @@ fn by_ports(fabric: &NetnsFabric, sockets: PortSockets, length: usize) -> Measur
     thread::scope(|scope| {
         scope.spawn(move || {
             fabric.enter(SWITCH).expect("the namespace is there");
-            let at = |node: NetnsNode| SocketAddrV4::new(node.address(), support::PORT);
+            let at = |node: NetnsNode| SocketAddr::new(node.address(), support::PORT);
             let options = PortsOptions::new(vec!["h0".into(), "h1".into()], 24);
             let transport =
                 PortsTransport::open(at(SWITCH), &PortsOptions { sockets, ..options }).expect("ports");

@@ -16,7 +16,7 @@ use quincunx_driver_net::netns::{Layout, NetnsFabric, NetnsNode};
 use quincunx_driver_net::{Node, NodeOptions, Profile, UdpOptions, UdpTransport};
 use quincunx_engine::{Engine, PortId};
 use quincunx_units::{BitRate, Duration};
-use std::net::{SocketAddrV4, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -185,7 +185,7 @@ fn limited_link(mtu: u16, length: usize, window: u32, merge_sent: usize) {
     let count = (50 << 20) / length as u32;
     let open = |host: usize| {
         let [local, peer] =
-            [host, 1 - host].map(|host| SocketAddrV4::new(NetnsNode::Host(host).address(), support::PORT));
+            [host, 1 - host].map(|host| SocketAddr::new(NetnsNode::Host(host).address(), support::PORT));
         fabric.enter(NetnsNode::Host(host)).expect("the namespace is there");
         let udp = UdpOptions { merge_sent, ..UdpOptions::default() };
         let config = Config { ports: 1, window, ack_every: 8, retry: Duration::from_millis(200) };
@@ -234,8 +234,8 @@ fn limited_star(hosts: u16, length: usize, window: u32, merge_sent: usize) {
         Err(why) => return println!("{name}: skipped: {why}"),
     };
     let count = (20 << 20) / length as u32;
-    let at = |place: NetnsNode| SocketAddrV4::new(place.address(), support::PORT);
-    let open = |here: NetnsNode, peers: Vec<SocketAddrV4>| {
+    let at = |place: NetnsNode| SocketAddr::new(place.address(), support::PORT);
+    let open = |here: NetnsNode, peers: Vec<SocketAddr>| {
         fabric.enter(here).expect("the namespace is there");
         let ports = peers.len() as u16;
         let udp = UdpOptions { merge_sent, ..UdpOptions::for_links(ports) };

@@ -8,7 +8,7 @@ use crate::transport::{OpenError, Transport, sealed};
 use crate::udp::{UdpOptions, UdpTransport};
 use quincunx_units::ByteCount;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
 /// Which transport, and how it is set up.
@@ -38,12 +38,12 @@ impl AnyTransport {
     ///
     /// # Errors
     /// As the transport's own.
-    pub fn open(local: SocketAddrV4, options: &TransportOptions) -> Result<Self, OpenError> {
+    pub fn open(local: SocketAddr, options: &TransportOptions) -> Result<Self, OpenError> {
         Ok(match *options {
             TransportOptions::Udp(options) => Self::Udp(UdpTransport::open(local, options)?),
             TransportOptions::Ports(ref options) => Self::Ports(PortsTransport::open(local, options)?),
             TransportOptions::Packet(kind) => {
-                let options = PacketOptions { kind, ..PacketOptions::for_address(*local.ip())? };
+                let options = PacketOptions { kind, ..PacketOptions::for_address(local.ip())? };
                 Self::Packet(PacketTransport::open(local, options)?)
             }
         })
@@ -69,7 +69,7 @@ impl AnyTransport {
 impl Transport for AnyTransport {}
 
 impl sealed::Transport for AnyTransport {
-    fn local(&self) -> SocketAddrV4 {
+    fn local(&self) -> SocketAddr {
         self.inner().local()
     }
 
@@ -85,7 +85,7 @@ impl sealed::Transport for AnyTransport {
         self.inner().serves_others()
     }
 
-    fn interface_to(&self, peer: Ipv4Addr) -> io::Result<u32> {
+    fn interface_to(&self, peer: IpAddr) -> io::Result<u32> {
         self.inner().interface_to(peer)
     }
 

@@ -5,7 +5,7 @@ use quincunx_collective::Payload;
 use quincunx_engine::{Engine, Frame, PortId};
 use quincunx_units::Instant;
 use std::fmt::Debug;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::ops::Range;
 
 /// A frame as found in a datagram.
@@ -25,7 +25,7 @@ pub struct Emitted {
     /// Bytes written.
     pub length: usize,
     /// Receiver's address and UDP port.
-    pub destination: SocketAddrV4,
+    pub destination: SocketAddr,
     /// IP type-of-service byte.
     pub tos: u8,
     /// Later frames for the same destination may pass this one: then it travels at the end of their datagram.

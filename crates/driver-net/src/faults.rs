@@ -6,7 +6,7 @@ use crate::Datagram;
 use quincunx_network::{Delay, Fate, FaultPlan, FaultRates, Injector};
 use quincunx_units::{Duration, Instant};
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 /// A frame that waits to be overtaken is released after this time at the latest, or a quiet link would keep it for ever.
 pub(crate) const MAX_HOLD: Duration = Duration::from_micros(300);
@@ -23,18 +23,18 @@ pub(crate) struct HeldFrame {
 pub(crate) struct ArrivalFaults {
     injector: Injector,
     /// Whose frames; everybody's if this is empty.
-    peers: Vec<Ipv4Addr>,
+    peers: Vec<IpAddr>,
     arrivals: u64,
     held: Vec<HeldFrame>,
 }
 
 impl ArrivalFaults {
-    pub(crate) fn new(rates: FaultRates, peers: Vec<Ipv4Addr>, seed: u64) -> Self {
+    pub(crate) fn new(rates: FaultRates, peers: Vec<IpAddr>, seed: u64) -> Self {
         Self { injector: Injector::new(rates.into(), seed), peers, arrivals: 0, held: Vec::new() }
     }
 
     /// Numbers the next arrival and says what becomes of it. Frames of peers that are not meant have no number.
-    pub(crate) fn arrive(&mut self, source: Ipv4Addr) -> Fate {
+    pub(crate) fn arrive(&mut self, source: IpAddr) -> Fate {
         if !self.peers.is_empty() && !self.peers.contains(&source) {
             return Fate::Delivered;
         }
@@ -69,12 +69,12 @@ impl ArrivalFaults {
 /// The faults of frames on the way to each peer, and how many have been sent there.
 #[derive(Default)]
 pub(crate) struct SendFaults {
-    peers: BTreeMap<SocketAddrV4, (u64, Injector)>,
+    peers: BTreeMap<SocketAddr, (u64, Injector)>,
 }
 
 impl SendFaults {
     /// Frames to `peer` are counted from 0 from now on.
-    pub(crate) fn set(&mut self, peer: SocketAddrV4, plan: FaultPlan, seed: u64) {
+    pub(crate) fn set(&mut self, peer: SocketAddr, plan: FaultPlan, seed: u64) {
         let is_delayed = plan.fates.values().any(|fate| fate.arrivals().any(|delay| delay.is_some()));
         assert!(
             !is_delayed && plan.rates.reordering.value() == 0.0,
@@ -84,7 +84,7 @@ impl SendFaults {
     }
 
     /// Numbers the next frame to `peer` and says how often it leaves.
-    pub(crate) fn send(&mut self, peer: SocketAddrV4) -> usize {
+    pub(crate) fn send(&mut self, peer: SocketAddr) -> usize {
         let Some((index, injector)) = self.peers.get_mut(&peer) else { return 1 };
         let fate = injector.fate(*index);
         *index += 1;
@@ -95,10 +95,11 @@ impl SendFaults {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
 
     #[test]
     fn only_frames_of_the_peers_that_are_named_meet_faults() {
-        let [one, other] = [1, 2].map(|last| Ipv4Addr::new(127, 0, 0, last));
+        let [one, other] = [1, 2].map(|last| IpAddr::from([127, 0, 0, last]));
         let rates = FaultRates { loss: "100%".parse().expect("a probability"), ..FaultRates::default() };
         let mut faults = ArrivalFaults::new(rates, vec![one], 0);
         assert_eq!(
@@ -110,7 +111,7 @@ mod tests {
 
     #[test]
     fn listed_frames_are_lost_or_doubled_each_on_its_way() {
-        let peers = [1, 2].map(|last| SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, last), 4791));
+        let peers = [1, 2].map(|last| SocketAddr::new(IpAddr::from([127, 0, 0, last]), 4791));
         let mut faults = SendFaults::default();
         let fates = [(0, Fate::Lost), (2, Fate::DUPLICATED), (3, Fate::Lost)];
         faults.set(peers[0], FaultPlan::listed(fates), 0);
@@ -122,24 +123,24 @@ mod tests {
     #[test]
     #[should_panic(expected = "expected frames to a peer to be lost or doubled")]
     fn a_frame_is_not_delayed_where_it_is_sent() {
-        let peer = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 4791);
+        let peer = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4791);
         SendFaults::default().set(peer, FaultPlan::listed([(0, Fate::Late(Delay::OvertakenBy(1)))]), 0);
     }
 
     #[test]
     fn a_held_frame_comes_back_after_its_overtakers_or_in_time() {
-        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 4791);
+        let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4791);
         let datagram =
             Datagram { source: address, destination: address, tos: 0, identification: 0, interface: 0 };
         let mut faults = ArrivalFaults::new(FaultRates::default(), Vec::new(), 0);
         let now = Instant::ZERO;
-        faults.arrive(Ipv4Addr::LOCALHOST);
+        faults.arrive(IpAddr::V4(Ipv4Addr::LOCALHOST));
         faults.hold(now, Delay::OvertakenBy(2), datagram, b"late");
-        faults.arrive(Ipv4Addr::LOCALHOST);
+        faults.arrive(IpAddr::V4(Ipv4Addr::LOCALHOST));
         assert!(faults.release(now).is_none());
-        faults.arrive(Ipv4Addr::LOCALHOST);
+        faults.arrive(IpAddr::V4(Ipv4Addr::LOCALHOST));
         assert_eq!(faults.release(now).map(|held| held.bytes), Some(b"late".to_vec()));
-        faults.arrive(Ipv4Addr::LOCALHOST);
+        faults.arrive(IpAddr::V4(Ipv4Addr::LOCALHOST));
         faults.hold(now, Delay::OvertakenBy(2), datagram, b"later");
         assert_eq!(faults.next_release(), Some(now + MAX_HOLD));
         assert!(faults.release(now + MAX_HOLD).is_some());

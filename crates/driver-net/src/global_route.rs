@@ -1,10 +1,10 @@
 //! Frames with a global route header straight above Ethernet (EtherType 0x8915), as RoCE v1 has them. What the driver must know of
-//! them is what it knows of IPv4: who sends to whom, and how long they are.
+//! them is what it knows of IP: who sends to whom, and how long they are.
 
 use crate::inbox::Datagram;
 use crate::packet::MacAddress;
 use nix::libc;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
 
 /// EtherType of RoCE v1.
@@ -31,14 +31,22 @@ pub(crate) fn head(source: MacAddress, destination: MacAddress) -> [u8; HEAD] {
     head
 }
 
-/// The sender that a global route header names, if it is an IPv4 address.
-pub(crate) fn source(packet: &[u8]) -> Option<Ipv4Addr> {
+/// The GID of an address.
+pub(crate) fn gid_of(address: IpAddr) -> Ipv6Addr {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
+    }
+}
+
+/// The sender that a global route header names.
+pub(crate) fn source(packet: &[u8]) -> Option<IpAddr> {
     address(packet, SOURCE)
 }
 
-fn address(packet: &[u8], at: usize) -> Option<Ipv4Addr> {
+fn address(packet: &[u8], at: usize) -> Option<IpAddr> {
     let gid: [u8; 16] = packet.get(at..at + 16)?.try_into().ok()?;
-    Ipv6Addr::from(gid).to_ipv4_mapped()
+    Some(Ipv6Addr::from(gid).to_canonical())
 }
 
 /// Takes the Ethernet header off a frame: who sent it to whom, at the port `port` as if it had come through UDP, and where it lies from
@@ -52,13 +60,14 @@ pub(crate) fn decapsulate(frame: &[u8], port: u16, interface: u32) -> Option<(Da
     let length = u16::from_be_bytes([header[PAYLOAD_LENGTH], header[PAYLOAD_LENGTH + 1]]);
     let end = HEAD + HEADER + usize::from(length);
     let datagram = Datagram {
-        source: SocketAddrV4::new(source(header)?, port),
-        destination: SocketAddrV4::new(address(header, DESTINATION)?, port),
+        source: SocketAddr::new(source(header)?, port),
+        destination: SocketAddr::new(address(header, DESTINATION)?, port),
         tos: header[0] << 4 | header[1] >> 4,
         identification: 0,
         interface,
     };
-    (end <= frame.len()).then_some((datagram, HEAD..end))
+    let is_of_one_family = datagram.source.is_ipv4() == datagram.destination.is_ipv4();
+    (is_of_one_family && end <= frame.len()).then_some((datagram, HEAD..end))
 }
 
 const LOAD_HALF: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
@@ -71,15 +80,21 @@ fn step(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
 }
 
 /// A classic BPF program that passes such frames for `local` and nothing else.
-pub(crate) fn filter_for(local: Ipv4Addr) -> Vec<libc::sock_filter> {
+pub(crate) fn filter_for(local: IpAddr) -> Vec<libc::sock_filter> {
     let at = (HEAD + DESTINATION) as u32;
+    let gid = gid_of(local);
+    let word = |index: usize| (gid.to_bits() >> (96 - 32 * index)) as u32;
     vec![
         step(LOAD_HALF, 0, 0, 12),
-        step(IF_EQUAL, 0, 5, u32::from(ETHERTYPE)),
+        step(IF_EQUAL, 0, 9, u32::from(ETHERTYPE)),
+        step(LOAD_WORD, 0, 0, at),
+        step(IF_EQUAL, 0, 7, word(0)),
+        step(LOAD_WORD, 0, 0, at + 4),
+        step(IF_EQUAL, 0, 5, word(1)),
         step(LOAD_WORD, 0, 0, at + 8),
-        step(IF_EQUAL, 0, 3, 0xffff),
+        step(IF_EQUAL, 0, 3, word(2)),
         step(LOAD_WORD, 0, 0, at + 12),
-        step(IF_EQUAL, 0, 1, u32::from(local)),
+        step(IF_EQUAL, 0, 1, word(3)),
         step(RETURN, 0, 0, u32::MAX),
         step(RETURN, 0, 0, 0),
     ]
@@ -103,7 +118,7 @@ pub(crate) fn filter_from(interfaces: &[u32]) -> Vec<libc::sock_filter> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
@@ -116,7 +131,7 @@ mod tests {
         let mut frame = head(HERE, THERE).to_vec();
         frame.extend([0x62, 0x20, 0, 0, 0, 4, TRANSPORT, 64]);
         for last in [1, 2] {
-            frame.extend(Ipv4Addr::new(10, 77, 0, last).to_ipv6_mapped().octets());
+            frame.extend(gid_of(IpAddr::from([10, 77, 0, last])).octets());
         }
         frame.extend(b"data");
         frame
@@ -157,15 +172,24 @@ mod tests {
         }
     }
 
-    /// What a filter makes of a frame: the steps that are in use here.
-    fn passes(program: &[libc::sock_filter], frame: &[u8], interface: u32) -> bool {
-        let (mut at, mut value) = (0, 0);
+    /// What a filter makes of a frame: the steps that are in use in this room.
+    pub(crate) fn passes(program: &[libc::sock_filter], frame: &[u8], interface: u32) -> bool {
+        const LOAD_BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
+        const LOAD_HALF_BEHIND: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_IND;
+        const IP_LENGTH: u32 = libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH;
+        const IF_ANY_BIT: u32 = libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K;
+        let half = |start: usize| u32::from(u16::from_be_bytes([frame[start], frame[start + 1]]));
+        let (mut at, mut value, mut index) = (0, 0, 0);
         loop {
             let libc::sock_filter { code, jt, jf, k } = program[at];
             at += 1;
             let start = k as usize;
             match u32::from(code) {
-                LOAD_HALF => value = u32::from(u16::from_be_bytes([frame[start], frame[start + 1]])),
+                LOAD_BYTE => value = frame[start].into(),
+                LOAD_HALF => value = half(start),
+                LOAD_HALF_BEHIND => value = half(start + index),
+                IP_LENGTH => index = usize::from(frame[start] & 0xf) * 4,
+                IF_ANY_BIT => at += usize::from(if value & k > 0 { jt } else { jf }),
                 LOAD_WORD if k as i32 == libc::SKF_AD_OFF + libc::SKF_AD_IFINDEX => value = interface,
                 LOAD_WORD => value = u32::from_be_bytes(frame[start..start + 4].try_into().expect("a word")),
                 IF_EQUAL => at += usize::from(if value == k { jt } else { jf }),
@@ -177,12 +201,20 @@ mod tests {
 
     #[test]
     fn a_host_takes_what_is_for_its_address() {
-        let for_other = filter_for(Ipv4Addr::new(10, 77, 0, 3));
-        assert!(passes(&filter_for(Ipv4Addr::new(10, 77, 0, 2)), &frame(), 1));
+        let for_other = filter_for(IpAddr::from([10, 77, 0, 3]));
+        assert!(passes(&filter_for(IpAddr::from([10, 77, 0, 2])), &frame(), 1));
         assert!(!passes(&for_other, &frame(), 1));
         let mut ordinary = frame();
         ordinary[12..14].copy_from_slice(&[8, 0]);
-        assert!(!passes(&filter_for(Ipv4Addr::new(10, 77, 0, 2)), &ordinary, 1));
+        assert!(!passes(&filter_for(IpAddr::from([10, 77, 0, 2])), &ordinary, 1));
+        let mut over_ipv6 = frame();
+        let gid = Ipv6Addr::new(0xfd77, 1, 2, 3, 4, 5, 6, 7);
+        over_ipv6[HEAD + DESTINATION..][..16].copy_from_slice(&gid.octets());
+        assert!(passes(&filter_for(gid.into()), &over_ipv6, 1));
+        for word in 0..4 {
+            let other = Ipv6Addr::from_bits(gid.to_bits() ^ 1 << (32 * word));
+            assert!(!passes(&filter_for(other.into()), &over_ipv6, 1), "{other}");
+        }
     }
 
     #[test]

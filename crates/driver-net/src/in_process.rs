@@ -6,19 +6,19 @@ use crate::transport::{Transport, sealed};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::collections::VecDeque;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// A frame that has left a node.
 pub(crate) struct Departed {
-    pub(crate) destination: SocketAddrV4,
+    pub(crate) destination: SocketAddr,
     pub(crate) tos: u8,
     pub(crate) bytes: Vec<u8>,
 }
 
 /// One node's end.
 pub(crate) struct InProcess {
-    local: SocketAddrV4,
+    local: SocketAddr,
     /// What a node that waits would wait on. Nothing ever happens there.
     idle: EventFd,
     pub(crate) arriving: VecDeque<(Datagram, Vec<u8>)>,
@@ -26,7 +26,7 @@ pub(crate) struct InProcess {
 }
 
 impl InProcess {
-    pub(crate) fn new(local: SocketAddrV4) -> io::Result<Self> {
+    pub(crate) fn new(local: SocketAddr) -> io::Result<Self> {
         let idle = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
         Ok(Self { local, idle, arriving: VecDeque::new(), departed: Vec::new() })
     }
@@ -35,7 +35,7 @@ impl InProcess {
 impl Transport for InProcess {}
 
 impl sealed::Transport for InProcess {
-    fn local(&self) -> SocketAddrV4 {
+    fn local(&self) -> SocketAddr {
         self.local
     }
 
@@ -44,7 +44,7 @@ impl sealed::Transport for InProcess {
         1
     }
 
-    fn interface_to(&self, _: Ipv4Addr) -> io::Result<u32> {
+    fn interface_to(&self, _: IpAddr) -> io::Result<u32> {
         Ok(0)
     }
 

@@ -1,7 +1,7 @@
 //! Datagrams that have arrived and are not handled yet: slots of memory that the transport fills and the loop empties
 //! frame by frame, splitting what the kernel had merged.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::ops::Range;
 
 /// The largest UDP datagram, merged or not, fits in a slot, and the largest Ethernet frame with its head and tags.
@@ -10,8 +10,8 @@ pub(crate) const SLOT: usize = (1 << 16) + 64;
 /// One datagram as the kernel delivered it, possibly several frames merged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
-    /// Sender, if it has an IPv4 address.
-    pub(crate) source: Option<SocketAddrV4>,
+    /// Sender, if it has an IP address.
+    pub(crate) source: Option<SocketAddr>,
     /// IP type-of-service byte.
     pub(crate) tos: u8,
     /// Bytes of it.
@@ -24,16 +24,16 @@ pub(crate) struct Arrival {
     pub(crate) interface: u32,
 }
 
-/// Who sent a datagram to whom.
+/// Who sent a datagram to whom: addresses of one family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Datagram {
     /// Sender's address and UDP port.
-    pub source: SocketAddrV4,
+    pub source: SocketAddr,
     /// Receiver's address and UDP port.
-    pub destination: SocketAddrV4,
-    /// IP type-of-service byte: DSCP and ECN.
+    pub destination: SocketAddr,
+    /// IPv4 type of service, IPv6 traffic class: DSCP and ECN.
     pub tos: u8,
-    /// IP identification, where the transport sees it; a UDP socket does not, and says 0, which is what one sends.
+    /// IPv4 identification, where the transport sees it; a UDP socket does not, and says 0, which is what one sends.
     pub identification: u16,
     /// Index of the interface that it came in by, from 1 up; 0 for what leaves, and where the transport does not know.
     pub interface: u32,
@@ -120,10 +120,11 @@ impl Inbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::IpAddr;
     use std::net::Ipv4Addr;
 
     fn datagram() -> Datagram {
-        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 4791);
+        let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4791);
         Datagram { source: address, destination: address, tos: 0, identification: 0, interface: 0 }
     }
 

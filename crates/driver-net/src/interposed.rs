@@ -21,7 +21,7 @@ use quincunx_engine::{Engine, PortId};
 use quincunx_network::{Delay, FaultList, FaultPlan, Firing, Injector, LinkDirection};
 use quincunx_units::{Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 /// An end of a link: a node, by its place in the list of nodes, and a port of it.
 pub type LinkEnd = (usize, PortId);
@@ -50,7 +50,7 @@ struct Way {
 pub struct Interposed<E: Engine, C: Codec<E>> {
     nodes: Vec<Node<E, C, InProcess>>,
     /// By the addresses of both ends.
-    ways: BTreeMap<(usize, SocketAddrV4), Way>,
+    ways: BTreeMap<(usize, SocketAddr), Way>,
     latency: Duration,
     now: Instant,
     sequence: u64,
@@ -62,9 +62,9 @@ pub struct Interposed<E: Engine, C: Codec<E>> {
 }
 
 /// The address of an end of a link. What a codec sends there arrives at that port, as the port of the datagram's destination.
-pub fn end_address((node, port): LinkEnd) -> SocketAddrV4 {
+pub fn end_address((node, port): LinkEnd) -> SocketAddr {
     let [high, low] = u16::try_from(node).expect("fewer than 65,536 nodes").to_be_bytes();
-    SocketAddrV4::new(Ipv4Addr::new(127, 0, high, low), port.0)
+    SocketAddr::new(IpAddr::from([127, 0, high, low]), port.0)
 }
 
 impl<E: Engine, C: Codec<E>> Interposed<E, C> {
@@ -204,7 +204,8 @@ impl<E: Engine, C: Codec<E>> Interposed<E, C> {
         let fate = way.faults.fate(way.sent);
         way.sent += 1;
         self.sent.push(SentFrame { from: way.from, datagram, bytes: bytes.clone() });
-        let [.., high, low] = destination.ip().octets();
+        let IpAddr::V4(ip) = destination.ip() else { return };
+        let [.., high, low] = ip.octets();
         let to = usize::from(u16::from_be_bytes([high, low]));
         let in_turn = self.now + self.latency;
         for delay in fate.arrivals() {

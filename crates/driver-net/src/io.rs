@@ -15,7 +15,7 @@ use quincunx_collective::Payload;
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_units::{Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 /// How long to leave a kernel alone that is short of memory.
 const CONGESTION_PAUSE: Duration = Duration::from_micros(100);
@@ -68,7 +68,7 @@ pub(crate) struct Io<E: Engine, C: Codec<E>, T> {
     /// What happens to frames on the way to peers.
     pub(crate) send_faults: SendFaults,
     pub(crate) statistics: Statistics,
-    pub(crate) sent_to: BTreeMap<SocketAddrV4, Traffic>,
+    pub(crate) sent_to: BTreeMap<SocketAddr, Traffic>,
     pub(crate) stopwatch: Stopwatch,
     pub(crate) clock: Clock,
     /// The time as the engine is told it: read once for a batch of work.
@@ -259,7 +259,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Io<E, C, T> {
 }
 
 /// Counts batches that have left the outbox, in all and by peer.
-fn count_sent(all: &mut Traffic, by_peer: &mut BTreeMap<SocketAddrV4, Traffic>, batches: &[Batch]) {
+fn count_sent(all: &mut Traffic, by_peer: &mut BTreeMap<SocketAddr, Traffic>, batches: &[Batch]) {
     for batch in batches {
         for traffic in [&mut *all, by_peer.entry(batch.destination()).or_default()] {
             traffic.datagrams += 1;

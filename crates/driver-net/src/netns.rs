@@ -9,11 +9,12 @@
 mod layout;
 
 use layout::Orders;
-pub use layout::{Layout, NetnsNode, Switching, Wiring};
+pub use layout::{Family, Layout, NetnsNode, Switching, Wiring};
 use nix::sched::{CloneFlags, setns};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
+use std::net::IpAddr;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -117,6 +118,11 @@ impl NetnsFabric {
         Ok(fabric)
     }
 
+    /// A node's address.
+    pub fn address(&self, node: NetnsNode) -> IpAddr {
+        self.layout.address(node)
+    }
+
     /// How many hosts it has.
     pub fn hosts(&self) -> usize {
         self.nodes().filter(|node| matches!(node, NetnsNode::Host(_))).count()
@@ -202,6 +208,11 @@ impl NetnsFabric {
     /// its addresses and UDP ports. A redirect would tell hosts of a
     /// shorter way, which they do not have.
     fn forward(&self, node: NetnsNode) -> Result<(), NetnsError> {
+        if self.layout.family == Family::V6 {
+            let script =
+                "cd /proc/sys/net/ipv6 && echo 1 > fib_multipath_hash_policy && echo 1 > conf/all/forwarding";
+            return self.configure(node, script);
+        }
         let script = "cd /proc/sys/net/ipv4 && for each in conf/*; do echo 1 > $each/rp_filter && echo 0 > $each/send_redirects; done \
                       && echo 1 > fib_multipath_hash_policy && echo 1 > ip_forward";
         self.configure(node, script)
@@ -209,7 +220,7 @@ impl NetnsFabric {
 
     /// Lets a manager listen at the switch's address before the process has come that brings it.
     fn bind_early(&self, node: NetnsNode) -> Result<(), NetnsError> {
-        self.configure(node, "echo 1 > /proc/sys/net/ipv4/ip_nonlocal_bind")
+        self.configure(node, "for each in 4 6; do echo 1 > /proc/sys/net/ipv$each/ip_nonlocal_bind; done")
     }
 
     fn configure(&self, node: NetnsNode, script: &str) -> Result<(), NetnsError> {

@@ -22,7 +22,7 @@ use quincunx_engine::{Engine, Frame, PortId};
 use quincunx_network::{Fate, FaultPlan, FaultRates};
 use quincunx_units::{ByteCount, Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ pub struct NodeOptions {
     /// Faults of arriving frames.
     pub faults: FaultRates,
     /// Whose frames meet them; everybody's if nobody is named.
-    pub faulty_peers: Vec<Ipv4Addr>,
+    pub faulty_peers: Vec<IpAddr>,
     /// The rate that its links are held to; none: as fast as they are.
     pub pace: Option<Pace>,
     /// With a frame's number it decides what becomes of that.
@@ -83,7 +83,7 @@ pub enum NodeError {
     )]
     Send {
         /// Receiver.
-        destination: SocketAddrV4,
+        destination: SocketAddr,
         /// UDP payload.
         length: usize,
         /// What the system said.
@@ -93,7 +93,7 @@ pub enum NodeError {
     #[error("expected to receive at {local}, found \"{error}\"; look whether the interface is still there")]
     Receive {
         /// The node's address.
-        local: SocketAddrV4,
+        local: SocketAddr,
         /// What the system said.
         error: std::io::Error,
     },
@@ -103,7 +103,7 @@ pub enum NodeError {
     )]
     Wait {
         /// The node's address.
-        local: SocketAddrV4,
+        local: SocketAddr,
         /// What the system said.
         error: std::io::Error,
     },
@@ -111,7 +111,7 @@ pub enum NodeError {
     #[error("expected an event at {local} within {} s, found none; look whether the peers run", limit.as_secs_f64())]
     TimedOut {
         /// The node's address.
-        local: SocketAddrV4,
+        local: SocketAddr,
         /// How long was waited.
         limit: Duration,
     },
@@ -221,7 +221,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
     }
 
     /// The node's address.
-    pub fn local(&self) -> SocketAddrV4 {
+    pub fn local(&self) -> SocketAddr {
         self.io.transport.local()
     }
 
@@ -251,7 +251,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
     }
 
     /// What left since the start, by destination.
-    pub fn sent_to(&self) -> &BTreeMap<SocketAddrV4, Traffic> {
+    pub fn sent_to(&self) -> &BTreeMap<SocketAddr, Traffic> {
         &self.io.sent_to
     }
 
@@ -265,7 +265,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
     ///
     /// # Errors
     /// If there is no way to `peer`.
-    pub fn interface_to(&self, peer: Ipv4Addr) -> std::io::Result<u32> {
+    pub fn interface_to(&self, peer: IpAddr) -> std::io::Result<u32> {
         self.io.transport.interface_to(peer)
     }
 
@@ -283,7 +283,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
     ///
     /// # Panics
     /// If frames are to be late: that is for [`NodeOptions::faults`], where frames arrive.
-    pub fn set_faults(&mut self, peer: SocketAddrV4, plan: FaultPlan, seed: u64) {
+    pub fn set_faults(&mut self, peer: SocketAddr, plan: FaultPlan, seed: u64) {
         self.io.send_faults.set(peer, plan, seed);
     }
 
@@ -565,7 +565,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
                 }
             };
             self.io.observe(Direction::Received, &datagram, bytes);
-            let source = *datagram.source.ip();
+            let source = datagram.source.ip();
             let fate = self.arrival_faults.as_mut().map_or(Fate::Delivered, |faults| faults.arrive(source));
             if fate == Fate::Lost {
                 self.io.count(Dropped::InjectedLoss, 1);

@@ -5,7 +5,7 @@
 //! gives the kernel eight large datagrams. What goes to one destination is sent in one go, so that a receiver which the
 //! first datagram wakes finds the others too. Frames for one destination keep their order.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::ops::Range;
 
 /// Frames that the kernel accepts in one datagram (UDP_MAX_SEGMENTS was 64 until Linux 6.9).
@@ -25,7 +25,7 @@ const MAX_OPEN: usize = 64;
 pub(crate) struct Batch {
     /// Counts up from batch to batch.
     number: usize,
-    destination: SocketAddrV4,
+    destination: SocketAddr,
     tos: u8,
     segment: usize,
     frames: usize,
@@ -38,7 +38,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    pub(crate) fn destination(&self) -> SocketAddrV4 {
+    pub(crate) fn destination(&self) -> SocketAddr {
         self.destination
     }
 
@@ -66,7 +66,7 @@ impl Batch {
         &self.pieces
     }
 
-    fn accepts(&self, destination: SocketAddrV4, tos: u8, length: usize, max_frames: usize) -> bool {
+    fn accepts(&self, destination: SocketAddr, tos: u8, length: usize, max_frames: usize) -> bool {
         self.destination == destination
             && self.tos == tos
             && self.frames < max_frames
@@ -157,7 +157,7 @@ impl Outbox {
     pub(crate) fn commit(
         &mut self,
         length: usize,
-        destination: SocketAddrV4,
+        destination: SocketAddr,
         tos: u8,
         may_wait: bool,
     ) -> &[u8] {
@@ -242,7 +242,7 @@ impl Outbox {
         }
     }
 
-    fn begin(&mut self, destination: SocketAddrV4, tos: u8, bytes: Range<usize>) -> usize {
+    fn begin(&mut self, destination: SocketAddr, tos: u8, bytes: Range<usize>) -> usize {
         let index = self.live;
         self.live += 1;
         if index == self.batches.len() {

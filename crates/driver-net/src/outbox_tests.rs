@@ -2,10 +2,10 @@
 
 use super::*;
 use proptest::prelude::*;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
-fn to(host: u8) -> SocketAddrV4 {
-    SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, host), 4791)
+fn to(host: u8) -> SocketAddr {
+    SocketAddr::new(IpAddr::from([10, 0, 0, host]), 4791)
 }
 
 fn put(outbox: &mut Outbox, host: u8, tos: u8, bytes: &[u8]) {
@@ -20,9 +20,13 @@ fn shape(outbox: &Outbox) -> Vec<(u8, usize, Vec<u8>)> {
         .iter()
         .map(|batch| {
             let bytes = batch.pieces().iter().flat_map(|range| arena[range.clone()].to_vec()).collect();
-            (batch.destination().ip().octets()[3], batch.frames(), bytes)
+            (last_octet(batch), batch.frames(), bytes)
         })
         .collect()
+}
+
+fn last_octet(batch: &Batch) -> u8 {
+    crate::global_route::gid_of(batch.destination().ip()).octets()[15]
 }
 
 #[test]
@@ -185,7 +189,7 @@ fn drain(outbox: &mut Outbox, count: usize, found: &mut [Vec<(u8, Vec<u8>)>]) {
     for batch in &batches[..count] {
         assert!(batch.frames() <= 5, "the limit on frames is kept");
         let bytes: Vec<u8> = batch.pieces().iter().flat_map(|range| arena[range.clone()].to_vec()).collect();
-        let host = usize::from(batch.destination().ip().octets()[3]);
+        let host = usize::from(last_octet(batch));
         found[host]
             .extend(bytes.chunks(usize::from(batch.segment())).map(|frame| (batch.tos(), frame.to_vec())));
     }

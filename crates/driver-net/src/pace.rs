@@ -5,7 +5,7 @@ use crate::inbox::Datagram;
 use crate::outbox::{Batch, Outbox};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 /// Bytes of an Ethernet frame around what a node counts of it: Ethernet 14, IPv4 20, UDP 8. Preamble, FCS and gaps are left out, as the
 /// rates of namespaces leave them out.
@@ -58,7 +58,7 @@ impl Link {
 /// A frame on a link.
 struct Waiting {
     due: Instant,
-    destination: SocketAddrV4,
+    destination: SocketAddr,
     tos: u8,
     bytes: Vec<u8>,
 }
@@ -74,7 +74,7 @@ struct Line {
 pub(crate) struct Departures {
     pace: Pace,
     /// By neighbour; a host's is that of no address.
-    lines: BTreeMap<Option<SocketAddrV4>, Line>,
+    lines: BTreeMap<Option<SocketAddr>, Line>,
     /// Frames whose time has come.
     pub(crate) ready: Outbox,
 }
@@ -84,7 +84,7 @@ impl Departures {
         Self { pace, lines: BTreeMap::new(), ready: Outbox::new(READY, max_frames) }
     }
 
-    fn line(&mut self, destination: SocketAddrV4) -> &mut Line {
+    fn line(&mut self, destination: SocketAddr) -> &mut Line {
         let Pace { rate, is_switch } = self.pace;
         let new = || Line { link: Link::new(rate), queue: VecDeque::new(), bytes: 0 };
         self.lines.entry(is_switch.then_some(destination)).or_insert_with(new)
@@ -164,7 +164,7 @@ impl Arrivals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::Ipv4Addr;
+    use std::net::IpAddr;
 
     /// A byte takes a microsecond.
     const RATE: BitRate = BitRate::new(8_000_000).expect("not zero");
@@ -173,8 +173,8 @@ mod tests {
         Instant::ZERO + Duration::from_micros(micros)
     }
 
-    fn peer(last: u8) -> SocketAddrV4 {
-        SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, last), 4791)
+    fn peer(last: u8) -> SocketAddr {
+        SocketAddr::new(IpAddr::from([127, 0, 0, last]), 4791)
     }
 
     /// An outbox with frames of 58 bytes, each 100 microseconds long, for these peers.

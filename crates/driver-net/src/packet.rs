@@ -1,4 +1,4 @@
-//! Frames as whole Ethernet frames of a packet socket: the node writes and reads the Ethernet, IPv4 and UDP headers itself, or
+//! Frames as whole Ethernet frames of a packet socket: the node writes and reads the Ethernet, IP and UDP headers itself, or
 //! Ethernet alone where a global route header follows. Needs CAP_NET_RAW.
 //!
 //! The kernel sees these frames too. So that it does not answer them with "port unreachable", a UDP socket that is
@@ -11,19 +11,24 @@ use crate::transport::{OpenError, PATIENCE, Transport, sealed};
 use crate::{bridge, global_route, route, sys};
 use nix::errno::Errno;
 use nix::libc;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt::ReceiveTimeout};
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrStorage, setsockopt, socket, sockopt::ReceiveTimeout,
+};
 use nix::sys::time::{TimeVal, TimeValLike};
 use quincunx_units::ByteCount;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// Ethernet, IPv4 without options, UDP.
-pub(crate) const HEAD: usize = 14 + 20 + 8;
-
 const ETHERTYPE_IPV4: u16 = 0x0800;
+const ETHERTYPE_IPV6: u16 = 0x86dd;
+
+/// Bytes of Ethernet, of IPv6 without extension headers, and of UDP.
+const ETHERNET: usize = 14;
+const IPV6: usize = 40;
+const UDP: usize = 8;
 
 /// Where an address is that no link has alone.
 const LOOPBACK: &str = "lo";
@@ -33,6 +38,9 @@ const COMPLETE: u32 = 2;
 const PERMANENT: u32 = 4;
 
 const PROTOCOL_UDP: u8 = 17;
+
+/// Hops that a frame may take.
+const HOPS: u8 = 64;
 
 /// A packet socket for every frame.
 const ALL_PROTOCOLS: u16 = libc::ETH_P_ALL as u16;
@@ -53,7 +61,7 @@ pub struct MacAddress(pub [u8; 6]);
 /// What is on the interface, and whose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PacketKind {
-    /// UDP over IPv4 for this node.
+    /// UDP over IP for this node.
     #[default]
     Udp,
     /// A global route header and what follows, for this node (EtherType 0x8915: RoCE v1).
@@ -72,7 +80,7 @@ pub struct PacketOptions {
     /// What is on it.
     pub kind: PacketKind,
     /// Ethernet addresses known beforehand; others come from the kernel's neighbour table.
-    pub neighbours: BTreeMap<Ipv4Addr, MacAddress>,
+    pub neighbours: BTreeMap<IpAddr, MacAddress>,
     /// What may wait to be received; the kernel counts its own overhead in.
     pub receive_buffer: ByteCount,
     /// What may wait to be sent.
@@ -95,9 +103,9 @@ impl PacketOptions {
     ///
     /// # Errors
     /// If none has.
-    pub fn for_address(address: Ipv4Addr) -> Result<Self, OpenError> {
+    pub fn for_address(address: IpAddr) -> Result<Self, OpenError> {
         let has = |entry: &nix::ifaddrs::InterfaceAddress| {
-            entry.address.is_some_and(|it| it.as_sockaddr_in().is_some_and(|it| it.ip() == address))
+            entry.address.is_some_and(|it| ip_of(&it) == Some(address))
         };
         let found = nix::ifaddrs::getifaddrs().and_then(|mut all| all.find(has).ok_or(Errno::EADDRNOTAVAIL));
         let name = found.map(|entry| entry.interface_name).map_err(|error| OpenError {
@@ -123,15 +131,15 @@ pub struct PacketTransport {
     socket: OwnedFd,
     /// Keeps the kernel from answering, and asks for neighbours.
     guard: UdpSocket,
-    local: SocketAddrV4,
+    local: SocketAddr,
     kind: PacketKind,
     /// The interface that all frames leave by, with its address; none: as the routing table has it.
     only: Option<(u32, MacAddress)>,
-    neighbours: BTreeMap<Ipv4Addr, MacAddress>,
+    neighbours: BTreeMap<IpAddr, MacAddress>,
     /// What is known of these and of others.
-    hops: BTreeMap<Ipv4Addr, Hop>,
+    hops: BTreeMap<IpAddr, Hop>,
     /// Asked for and not known yet, with when.
-    asked: BTreeMap<Ipv4Addr, Instant>,
+    asked: BTreeMap<IpAddr, Instant>,
     heads: Vec<u8>,
     /// By which interface each of these leaves.
     leaving: Vec<u32>,
@@ -145,7 +153,7 @@ impl PacketTransport {
     ///
     /// # Errors
     /// Without the privilege, the interface, or the address, or if the port is taken.
-    pub fn open(local: SocketAddrV4, options: PacketOptions) -> Result<Self, OpenError> {
+    pub fn open(local: SocketAddr, options: PacketOptions) -> Result<Self, OpenError> {
         let at = |expected, error, remedy| OpenError {
             expected,
             place: format!("{local} on {}", options.interface),
@@ -170,10 +178,11 @@ impl PacketTransport {
         };
         let index = only.map_or(0, |(index, _)| index);
         let (program, bound_to, protocol) = match kind {
-            PacketKind::Udp => (filter(local).to_vec(), index, ETHERTYPE_IPV4),
-            PacketKind::GlobalRoute => {
-                (global_route::filter_for(*local.ip()), index, global_route::ETHERTYPE)
+            PacketKind::Udp => {
+                let (program, ethertype) = filter(local);
+                (program, index, ethertype)
             }
+            PacketKind::GlobalRoute => (global_route::filter_for(local.ip()), index, global_route::ETHERTYPE),
             // Only who wants all protocols sees frames before the bridge takes them.
             PacketKind::BridgedGlobalRoute => {
                 let ports = bridge::take(&options.interface, global_route::ETHERTYPE)?;
@@ -215,11 +224,14 @@ impl PacketTransport {
     }
 
     /// The way to `ip`. Until it is known the sender has to wait; in the end there may be none.
-    fn resolve(&mut self, ip: Ipv4Addr) -> Result<Hop, Errno> {
+    fn resolve(&mut self, ip: IpAddr) -> Result<Hop, Errno> {
         if let Some(hop) = self.hops.get(&ip) {
             return Ok(*hop);
         }
-        let known = self.neighbours.get(&ip).copied().or_else(|| neighbour(&neighbours(), ip));
+        if ip.is_ipv4() != self.local.is_ipv4() {
+            return Err(Errno::EAFNOSUPPORT);
+        }
+        let known = self.neighbours.get(&ip).copied().or_else(|| neighbour(ip, COMPLETE));
         if let Some(destination) = known {
             let leading = || {
                 let name = nix::net::if_::if_indextoname(route::interface_to(ip)?)?;
@@ -236,7 +248,7 @@ impl PacketTransport {
         }
         let asked = *self.asked.entry(ip).or_insert_with(|| {
             // If even this fails, the time-out below says so.
-            let _ = self.guard.send_to(&[], SocketAddrV4::new(ip, DISCARD_PORT));
+            let _ = self.guard.send_to(&[], SocketAddr::new(ip, DISCARD_PORT));
             Instant::now()
         });
         if asked.elapsed() < RESOLUTION_LIMIT { Err(Errno::ENOBUFS) } else { Err(Errno::EHOSTUNREACH) }
@@ -253,7 +265,7 @@ impl PacketTransport {
                 let (destination, tos) = (batch.destination(), batch.tos());
                 let source = self.local;
                 let datagram = Datagram { source, destination, tos, identification: 0, interface: 0 };
-                self.heads.extend(head(own, mac, &datagram, batch.length()));
+                head(own, mac, &datagram, batch.length(), &mut self.heads);
             }
             PacketKind::GlobalRoute => self.heads.extend(global_route::head(own, mac)),
             // A switch leaves frames the address of who has sent them, if it is known.
@@ -270,7 +282,7 @@ impl PacketTransport {
 impl Transport for PacketTransport {}
 
 impl sealed::Transport for PacketTransport {
-    fn local(&self) -> SocketAddrV4 {
+    fn local(&self) -> SocketAddr {
         self.local
     }
 
@@ -284,11 +296,11 @@ impl sealed::Transport for PacketTransport {
 
     /// Behind a bridge the routing table does not tell: the port is known if who administers the switch has written down the peer's
     /// Ethernet address (`ip neigh ... nud permanent`), and the port that leads to that (`bridge fdb ... static`).
-    fn interface_to(&self, peer: Ipv4Addr) -> io::Result<u32> {
+    fn interface_to(&self, peer: IpAddr) -> io::Result<u32> {
         let (PacketKind::BridgedGlobalRoute, Some((bridge, _))) = (self.kind, self.only) else {
             return route::interface_to(peer);
         };
-        let written = self.neighbours.get(&peer).copied().or_else(|| permanent(&neighbours(), peer));
+        let written = self.neighbours.get(&peer).copied().or_else(|| neighbour(peer, COMPLETE | PERMANENT));
         match written {
             Some(MacAddress(address)) => Ok(route::port_of_bridge(bridge, address)?.unwrap_or(0)),
             None => Ok(0),
@@ -327,7 +339,7 @@ impl sealed::Transport for PacketTransport {
         self.leaving.clear();
         let mut ready = 0;
         for batch in batches {
-            match self.resolve(*batch.destination().ip()) {
+            match self.resolve(batch.destination().ip()) {
                 Ok(hop) => self.head(hop, arena, batch),
                 // What comes before can go.
                 Err(_) if ready > 0 => break,
@@ -350,30 +362,39 @@ fn interface(name: &str) -> io::Result<(u32, MacAddress)> {
     Ok((index, MacAddress(mac)))
 }
 
-/// The kernel's table of neighbours, in the calling thread's network namespace.
+/// The IP address of an entry of an interface, if it has one.
+pub(crate) fn ip_of(address: &SockaddrStorage) -> Option<IpAddr> {
+    let v4 = address.as_sockaddr_in().map(|it| IpAddr::V4(it.ip()));
+    v4.or_else(|| address.as_sockaddr_in6().map(|it| IpAddr::V6(it.ip())))
+}
+
+/// The kernel's table of neighbours over IPv4, in the calling thread's network namespace.
 fn neighbours() -> String {
     std::fs::read_to_string("/proc/thread-self/net/arp").unwrap_or_default()
 }
 
-/// The entry for `ip` in the kernel's table of neighbours, if it is complete.
-fn neighbour(table: &str, ip: Ipv4Addr) -> Option<MacAddress> {
-    entry(table, ip, COMPLETE)
-}
-
-/// The same if somebody has written it: what a neighbour says of itself does not change it.
-fn permanent(table: &str, ip: Ipv4Addr) -> Option<MacAddress> {
-    entry(table, ip, COMPLETE | PERMANENT)
+/// The entry for `ip` in the kernel's table of neighbours, if it is complete; `PERMANENT`: if somebody has written it, so that what a neighbour
+/// says of itself does not change it.
+fn neighbour(ip: IpAddr, expected: u32) -> Option<MacAddress> {
+    match ip {
+        IpAddr::V4(_) => entry(&neighbours(), ip, expected),
+        IpAddr::V6(ip) => route::neighbour(ip, None, expected & PERMANENT > 0).map(MacAddress),
+    }
 }
 
 /// The complete entry for `ip` at an interface, in the kernel's table of the calling thread's network namespace.
-pub(crate) fn neighbour_at(interface: &str, ip: Ipv4Addr) -> Option<MacAddress> {
+pub(crate) fn neighbour_at(interface: &str, ip: IpAddr) -> Option<MacAddress> {
+    if let IpAddr::V6(ip) = ip {
+        let index = nix::net::if_::if_nametoindex(interface).ok()?;
+        return route::neighbour(ip, Some(index), false).map(MacAddress);
+    }
     let table = neighbours();
     let is_there = |line: &&str| line.split_whitespace().last() == Some(interface);
-    table.lines().skip(1).filter(is_there).find_map(|line| neighbour(&format!("\n{line}"), ip))
+    table.lines().skip(1).filter(is_there).find_map(|line| entry(&format!("\n{line}"), ip, COMPLETE))
 }
 
 /// The first entry for `ip` with all these flags.
-fn entry(table: &str, ip: Ipv4Addr, expected: u32) -> Option<MacAddress> {
+fn entry(table: &str, ip: IpAddr, expected: u32) -> Option<MacAddress> {
     let has = |text: &str| {
         let flags = u32::from_str_radix(text.trim_start_matches("0x"), 16).unwrap_or(0);
         flags & expected == expected
@@ -392,35 +413,48 @@ fn entry(table: &str, ip: Ipv4Addr, expected: u32) -> Option<MacAddress> {
     parts.next().is_none().then_some(MacAddress(mac))
 }
 
-/// The headers before a UDP payload of `length` bytes: don't fragment, no UDP checksum (the payload has a stronger one
-/// of its own).
+/// Writes the headers before a UDP payload of `length` bytes behind what is in `out`: don't fragment, no UDP checksum (the payload has a
+/// stronger one of its own, RFC 6936).
 pub(crate) fn head(
     source: MacAddress,
     destination: MacAddress,
     datagram: &Datagram,
     length: usize,
-) -> [u8; HEAD] {
-    let mut head = [0; HEAD];
-    head[0..6].copy_from_slice(&destination.0);
-    head[6..12].copy_from_slice(&source.0);
-    head[12..14].copy_from_slice(&ETHERTYPE_IPV4.to_be_bytes());
-    let ip = &mut head[14..34];
-    ip[0] = 0x45;
-    ip[1] = datagram.tos;
-    ip[2..4].copy_from_slice(&((20 + 8 + length) as u16).to_be_bytes());
-    ip[4..6].copy_from_slice(&datagram.identification.to_be_bytes());
-    ip[6] = 0x40;
-    ip[8] = 64;
-    ip[9] = PROTOCOL_UDP;
-    ip[12..16].copy_from_slice(&datagram.source.ip().octets());
-    ip[16..20].copy_from_slice(&datagram.destination.ip().octets());
-    let sum = internet_checksum(ip);
-    ip[10..12].copy_from_slice(&sum.to_be_bytes());
-    let udp = &mut head[34..42];
-    udp[0..2].copy_from_slice(&datagram.source.port().to_be_bytes());
-    udp[2..4].copy_from_slice(&datagram.destination.port().to_be_bytes());
-    udp[4..6].copy_from_slice(&((8 + length) as u16).to_be_bytes());
-    head
+    out: &mut Vec<u8>,
+) {
+    out.extend(destination.0);
+    out.extend(source.0);
+    let udp_length = ((UDP + length) as u16).to_be_bytes();
+    match (datagram.source.ip(), datagram.destination.ip()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            let mut ip = [0; 20];
+            ip[0] = 0x45;
+            ip[1] = datagram.tos;
+            ip[2..4].copy_from_slice(&((20 + UDP + length) as u16).to_be_bytes());
+            ip[4..6].copy_from_slice(&datagram.identification.to_be_bytes());
+            ip[6] = 0x40;
+            ip[8] = HOPS;
+            ip[9] = PROTOCOL_UDP;
+            ip[12..16].copy_from_slice(&from.octets());
+            ip[16..20].copy_from_slice(&to.octets());
+            let sum = internet_checksum(&ip);
+            ip[10..12].copy_from_slice(&sum.to_be_bytes());
+            out.extend(ETHERTYPE_IPV4.to_be_bytes());
+            out.extend(ip);
+        }
+        (from, to) => {
+            out.extend(ETHERTYPE_IPV6.to_be_bytes());
+            out.extend((6 << 28 | u32::from(datagram.tos) << 20).to_be_bytes());
+            out.extend(udp_length);
+            out.extend([PROTOCOL_UDP, HOPS]);
+            out.extend(global_route::gid_of(from).octets());
+            out.extend(global_route::gid_of(to).octets());
+        }
+    }
+    out.extend(datagram.source.port().to_be_bytes());
+    out.extend(datagram.destination.port().to_be_bytes());
+    out.extend(udp_length);
+    out.extend([0; 2]);
 }
 
 /// RFC 1071, over an even number of bytes.
@@ -435,42 +469,47 @@ fn internet_checksum(bytes: &[u8]) -> u16 {
 
 /// Takes the headers off an Ethernet frame with a whole UDP datagram that came in by `interface`: who sent it to whom, and where its payload lies.
 pub(crate) fn decapsulate(frame: &[u8], interface: u32) -> Option<(Datagram, std::ops::Range<usize>)> {
-    let ip = frame.get(14..)?;
-    if frame[12..14] != ETHERTYPE_IPV4.to_be_bytes() || ip.first()? >> 4 != 4 {
-        return None;
-    }
-    let header = usize::from(ip[0] & 0xf) * 4;
-    let total = usize::from(u16::from_be_bytes([*ip.get(2)?, *ip.get(3)?]));
+    let ip = frame.get(ETHERNET..)?;
+    let ethertype = u16::from_be_bytes([frame[12], frame[13]]);
+    let (version, half) =
+        (ip.first()? >> 4, |at: usize| Some(u16::from_be_bytes([*ip.get(at)?, *ip.get(at + 1)?])));
     // Short Ethernet frames are padded: what counts is what IP says.
+    let (header, total, protocol) = match (ethertype, version) {
+        (ETHERTYPE_IPV4, 4) if half(6)? & 0x3fff == 0 => {
+            (usize::from(ip[0] & 0xf) * 4, usize::from(half(2)?), *ip.get(9)?)
+        }
+        (ETHERTYPE_IPV6, 6) => (IPV6, IPV6 + usize::from(half(4)?), *ip.get(6)?),
+        _ => return None,
+    };
     let ip = ip.get(..total)?;
     let udp = ip.get(header..)?;
-    let fragment = u16::from_be_bytes([*ip.get(6)?, *ip.get(7)?]) & 0x3fff;
-    if header < 20 || ip.get(9) != Some(&PROTOCOL_UDP) || fragment != 0 || udp.len() < 8 {
+    if header < 20 || protocol != PROTOCOL_UDP || udp.len() < UDP {
         return None;
     }
     let length = usize::from(u16::from_be_bytes([udp[4], udp[5]]));
-    if length < 8 || length > udp.len() {
+    if length < UDP || length > udp.len() {
         return None;
     }
-    let address = |at: usize, port: usize| {
-        SocketAddrV4::new(
-            Ipv4Addr::new(ip[at], ip[at + 1], ip[at + 2], ip[at + 3]),
-            u16::from_be_bytes([udp[port], udp[port + 1]]),
-        )
+    let [source, destination] = if version == 4 {
+        [12, 16].map(|at| IpAddr::from([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]]))
+    } else {
+        let address = |at: usize| ip[at..].first_chunk().map(|octets: &[u8; 16]| IpAddr::from(*octets));
+        [address(8)?, address(24)?]
     };
-    let start = 14 + header + 8;
+    let port = |at: usize| u16::from_be_bytes([udp[at], udp[at + 1]]);
+    let start = ETHERNET + header + UDP;
     let datagram = Datagram {
-        source: address(12, 0),
-        destination: address(16, 2),
-        tos: ip[1],
-        identification: u16::from_be_bytes([ip[4], ip[5]]),
+        source: SocketAddr::new(source, port(0)),
+        destination: SocketAddr::new(destination, port(2)),
+        tos: if version == 4 { ip[1] } else { ip[0] << 4 | ip[1] >> 4 },
+        identification: if version == 4 { u16::from_be_bytes([ip[4], ip[5]]) } else { 0 },
         interface,
     };
-    Some((datagram, start..start + length - 8))
+    Some((datagram, start..start + length - UDP))
 }
 
-/// A classic BPF program that passes whole UDP datagrams for `local` and nothing else.
-fn filter(local: SocketAddrV4) -> [libc::sock_filter; 11] {
+/// A classic BPF program that passes whole UDP datagrams for `local` and nothing else, and the EtherType of its family.
+fn filter(local: SocketAddr) -> (Vec<libc::sock_filter>, u16) {
     const LOAD_BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
     const LOAD_HALF: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
     const LOAD_WORD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
@@ -480,20 +519,37 @@ fn filter(local: SocketAddrV4) -> [libc::sock_filter; 11] {
     const IF_ANY_BIT: u32 = libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K;
     const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
     let step = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
-    [
-        step(LOAD_BYTE, 0, 0, 23),
-        step(IF_EQUAL, 0, 8, u32::from(PROTOCOL_UDP)),
-        step(LOAD_WORD, 0, 0, 30),
-        step(IF_EQUAL, 0, 6, u32::from(*local.ip())),
-        step(LOAD_HALF, 0, 0, 20),
-        // More fragments, or not the first.
-        step(IF_ANY_BIT, 4, 0, 0x3fff),
-        step(IP_LENGTH_TO_X, 0, 0, 14),
-        step(LOAD_HALF_AFTER_IP, 0, 0, 16),
-        step(IF_EQUAL, 0, 1, u32::from(local.port())),
-        step(RETURN, 0, 0, u32::MAX),
-        step(RETURN, 0, 0, 0),
-    ]
+    match local.ip() {
+        IpAddr::V4(ip) => {
+            let program = vec![
+                step(LOAD_BYTE, 0, 0, 23),
+                step(IF_EQUAL, 0, 8, u32::from(PROTOCOL_UDP)),
+                step(LOAD_WORD, 0, 0, 30),
+                step(IF_EQUAL, 0, 6, u32::from(ip)),
+                step(LOAD_HALF, 0, 0, 20),
+                // More fragments, or not the first.
+                step(IF_ANY_BIT, 4, 0, 0x3fff),
+                step(IP_LENGTH_TO_X, 0, 0, 14),
+                step(LOAD_HALF_AFTER_IP, 0, 0, 16),
+                step(IF_EQUAL, 0, 1, u32::from(local.port())),
+                step(RETURN, 0, 0, u32::MAX),
+                step(RETURN, 0, 0, 0),
+            ];
+            (program, ETHERTYPE_IPV4)
+        }
+        IpAddr::V6(ip) => {
+            let word = |index: u32| (ip.to_bits() >> (96 - 32 * index)) as u32;
+            let mut program = vec![step(LOAD_BYTE, 0, 0, 20), step(IF_EQUAL, 0, 11, u32::from(PROTOCOL_UDP))];
+            for index in 0..4 {
+                program.push(step(LOAD_WORD, 0, 0, 38 + 4 * index));
+                program.push(step(IF_EQUAL, 0, 9 - 2 * index as u8, word(index)));
+            }
+            program.push(step(LOAD_HALF, 0, 0, 56));
+            program.push(step(IF_EQUAL, 0, 1, u32::from(local.port())));
+            program.extend([step(RETURN, 0, 0, u32::MAX), step(RETURN, 0, 0, 0)]);
+            (program, ETHERTYPE_IPV6)
+        }
+    }
 }
 
 #[cfg(test)]

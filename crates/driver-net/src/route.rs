@@ -11,7 +11,7 @@ use nix::sys::socket::{
 use nix::sys::time::{TimeVal, TimeValLike};
 use std::collections::BTreeSet;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::AsRawFd;
 
 /// How long the kernel may take; it answers within the call that asks.
@@ -36,6 +36,12 @@ const MASTER: u16 = 9;
 /// Of a bridge's entry: somebody has written it, no frame has.
 const STATIC: u16 = 0x40;
 
+/// Of a neighbour that is known: it answers, or did, or somebody has written it (NUD_REACHABLE to NUD_PROBE, NUD_NOARP, NUD_PERMANENT).
+const KNOWN: u16 = 0xde;
+
+/// Of one that somebody has written.
+const WRITTEN: u16 = 0x80;
+
 /// A message's header: length, type, flags, sequence number, sender.
 const HEADER: usize = 16;
 
@@ -57,17 +63,41 @@ pub fn running_interfaces() -> io::Result<BTreeSet<String>> {
 ///
 /// # Errors
 /// If it knows no way there.
-pub(crate) fn interface_to(destination: Ipv4Addr) -> io::Result<u32> {
+pub(crate) fn interface_to(destination: IpAddr) -> io::Result<u32> {
     let mut found = None;
-    let host = [libc::AF_INET as u8, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    let address = destination.octets();
-    ask(GET_ROUTE, REQUEST, host, &attribute(DESTINATION, &address), |kind, message| {
+    let (family, address) = match destination {
+        IpAddr::V4(address) => (libc::AF_INET, attribute(DESTINATION, &address.octets())),
+        IpAddr::V6(address) => (libc::AF_INET6, attribute(DESTINATION, &address.octets())),
+    };
+    let bits = if destination.is_ipv4() { 32 } else { 128 };
+    let host = [family as u8, bits, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    ask(GET_ROUTE, REQUEST, host, &address, |kind, message| {
         if kind == NEW_ROUTE {
             found =
                 attributes(message).find_map(|(kind, value)| (kind == OUT_INTERFACE).then(|| number(value)));
         }
     })?;
     found.flatten().ok_or_else(|| Errno::ENETUNREACH.into())
+}
+
+/// The Ethernet address of a neighbour over IPv6, at an interface or at any, if it is known; `written`: if somebody has written it.
+pub(crate) fn neighbour(ip: Ipv6Addr, interface: Option<u32>, written: bool) -> Option<[u8; 6]> {
+    let mut found = None;
+    let family = [libc::AF_INET6 as u8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let state = if written { WRITTEN } else { KNOWN };
+    ask(GET_NEIGHBOUR, REQUEST | DUMP, family, &[], |kind, message| {
+        let at = message.get(HEADER + 4..HEADER + 8).and_then(number);
+        if kind == NEW_NEIGHBOUR
+            && half(message, HEADER + 8).is_some_and(|found| found & state != 0)
+            && interface.is_none_or(|interface| at == Some(interface))
+            && attributes(message).any(|attribute| attribute == (DESTINATION, &ip.octets()[..]))
+        {
+            let address = attributes(message).find(|(kind, _)| *kind == LINK_ADDRESS);
+            found = address.and_then(|(_, address)| address.try_into().ok());
+        }
+    })
+    .ok()?;
+    found
 }
 
 /// Index of the port behind which a bridge has an Ethernet address, by an entry that was written there. What it has learned from frames does

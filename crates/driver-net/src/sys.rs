@@ -16,7 +16,7 @@ use nix::libc;
 use quincunx_units::ByteCount;
 use std::io;
 use std::mem::{size_of, zeroed};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Datagrams handed to the kernel in one `sendmmsg`.
@@ -28,7 +28,7 @@ pub(crate) enum Way<'a> {
     /// Each to its own destination.
     Own,
     /// All to this address, where somebody sends them on.
-    Via(SocketAddrV4),
+    Via(SocketAddr),
     /// Behind headers that say it: so many bytes for each batch, out of the interface that it has here.
     Headed(&'a [u8], usize, &'a [u32]),
 }
@@ -38,14 +38,15 @@ pub(crate) enum Way<'a> {
 #[repr(C, align(8))]
 struct Control([u8; CONTROL]);
 
-/// An int, a byte and the 12 bytes of `in_pktinfo`, each with its header and padding.
-const CONTROL: usize = 80;
+/// An int, an int and the 20 bytes of `in6_pktinfo`, each with its header and padding.
+const CONTROL: usize = 88;
 
-/// Who sent a datagram: another address for UDP than for packet sockets. The family comes first in both.
+/// Who sent a datagram: another address for UDP than for packet sockets. The family comes first in each.
 #[derive(Clone, Copy)]
 #[repr(C)]
 union Name {
     inet: libc::sockaddr_in,
+    inet6: libc::sockaddr_in6,
     link: libc::sockaddr_ll,
 }
 
@@ -53,7 +54,7 @@ union Name {
 pub(crate) struct Sender {
     messages: Vec<libc::mmsghdr>,
     pieces: Vec<libc::iovec>,
-    names: Vec<libc::sockaddr_in>,
+    names: Vec<Name>,
     links: Vec<libc::sockaddr_ll>,
     controls: Vec<Control>,
 }
@@ -71,6 +72,14 @@ pub(crate) struct Receiver {
 unsafe impl Send for Sender {}
 // SAFETY: as for `Sender`.
 unsafe impl Send for Receiver {}
+
+/// Where a batch goes.
+fn destination(way: Way<'_>, batch: &Batch) -> SocketAddr {
+    match way {
+        Way::Via(address) => address,
+        Way::Own | Way::Headed(..) => batch.destination(),
+    }
+}
 
 impl Sender {
     pub(crate) fn new() -> Self {
@@ -104,10 +113,7 @@ impl Sender {
                 self.links.push(link_name(interfaces[index], 0));
             }
             self.pieces.extend(batch.pieces().iter().map(|range| piece(&arena[range.clone()])));
-            self.names.push(name_of(match way {
-                Way::Via(address) => address,
-                _ => batch.destination(),
-            }));
+            self.names.push(name_of(destination(way, batch)));
             self.controls.push(Control([0; CONTROL]));
         }
         // Pointers are taken only now, when none of the vectors grows any more.
@@ -122,8 +128,9 @@ impl Sender {
             match way {
                 Way::Own | Way::Via(_) => {
                     message.msg_hdr.msg_name = (&raw mut self.names[index]).cast();
-                    message.msg_hdr.msg_namelen = size_of::<libc::sockaddr_in>() as _;
-                    fill_control(&mut message.msg_hdr, &mut self.controls[index], batch);
+                    let to = destination(way, batch);
+                    message.msg_hdr.msg_namelen = name_length(to) as _;
+                    fill_control(&mut message.msg_hdr, &mut self.controls[index], batch, to);
                 }
                 Way::Headed(..) => {
                     message.msg_hdr.msg_name = (&raw mut self.links[index]).cast();
@@ -330,27 +337,55 @@ fn link_name(interface: u32, ethertype: u16) -> libc::sockaddr_ll {
     name
 }
 
-fn name_of(address: SocketAddrV4) -> libc::sockaddr_in {
-    libc::sockaddr_in {
-        sin_family: libc::AF_INET as libc::sa_family_t,
-        sin_port: address.port().to_be(),
-        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(address.ip().octets()) },
-        sin_zero: [0; 8],
+fn name_of(address: SocketAddr) -> Name {
+    match address {
+        SocketAddr::V4(address) => Name {
+            inet: libc::sockaddr_in {
+                sin_family: libc::AF_INET as libc::sa_family_t,
+                sin_port: address.port().to_be(),
+                sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(address.ip().octets()) },
+                sin_zero: [0; 8],
+            },
+        },
+        SocketAddr::V6(address) => Name {
+            inet6: libc::sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                sin6_port: address.port().to_be(),
+                sin6_flowinfo: 0,
+                sin6_addr: libc::in6_addr { s6_addr: address.ip().octets() },
+                sin6_scope_id: address.scope_id(),
+            },
+        },
     }
 }
 
-fn address_of(name: &libc::sockaddr_in) -> SocketAddrV4 {
-    SocketAddrV4::new(Ipv4Addr::from(name.sin_addr.s_addr.to_ne_bytes()), u16::from_be(name.sin_port))
+fn name_length(address: SocketAddr) -> usize {
+    match address {
+        SocketAddr::V4(_) => size_of::<libc::sockaddr_in>(),
+        SocketAddr::V6(_) => size_of::<libc::sockaddr_in6>(),
+    }
+}
+
+fn address_of(name: &libc::sockaddr_in) -> SocketAddr {
+    SocketAddrV4::new(name.sin_addr.s_addr.to_ne_bytes().into(), u16::from_be(name.sin_port)).into()
+}
+
+/// Neither flow label nor scope are part of who somebody is.
+fn address_of_v6(name: &libc::sockaddr_in6) -> SocketAddr {
+    SocketAddrV6::new(name.sin6_addr.s6_addr.into(), u16::from_be(name.sin6_port), 0, 0).into()
 }
 
 /// The sender's address, or the interface that a frame came in by: whichever the kernel has written.
-fn read_name(name: &Name, length: usize) -> (Option<SocketAddrV4>, u32) {
-    // SAFETY: both variants are plain data of any bits and begin with the family, which says which of them the kernel has written;
+fn read_name(name: &Name, length: usize) -> (Option<SocketAddr>, u32) {
+    // SAFETY: all variants are plain data of any bits and begin with the family, which says which of them the kernel has written;
     // `length` says how much of it. What it has not written is still that of a valid value.
     unsafe {
         match i32::from(name.inet.sin_family) {
             libc::AF_INET if length >= size_of::<libc::sockaddr_in>() => (Some(address_of(&name.inet)), 0),
             // The hardware address at the end may be shorter than its field.
+            libc::AF_INET6 if length >= size_of::<libc::sockaddr_in6>() => {
+                (Some(address_of_v6(&name.inet6)), 0)
+            }
             libc::AF_PACKET if length >= std::mem::offset_of!(libc::sockaddr_ll, sll_addr) => {
                 (None, u32::try_from(name.link.sll_ifindex).unwrap_or(0))
             }
@@ -360,13 +395,13 @@ fn read_name(name: &Name, length: usize) -> (Option<SocketAddrV4>, u32) {
 }
 
 /// Writes the control messages that `batch` needs: the segment size if it has several, the type of service if not 0.
-fn fill_control(header: &mut libc::msghdr, control: &mut Control, batch: &Batch) {
+fn fill_control(header: &mut libc::msghdr, control: &mut Control, batch: &Batch, to: SocketAddr) {
     let segment = (batch.frames() > 1).then_some(batch.segment());
     let tos = batch.tos();
     header.msg_control = control.0.as_mut_ptr().cast();
     header.msg_controllen = control.0.len() as _;
     let mut used = 0;
-    // SAFETY: `header` describes `control`, which is aligned and has room for both messages (24 bytes each, of 80); the
+    // SAFETY: `header` describes `control`, which is aligned and has room for both messages (24 bytes each, of 88); the
     // headers that CMSG_FIRSTHDR and CMSG_NXTHDR give lie inside it, and CMSG_DATA of each has room for what is written.
     unsafe {
         let mut next = libc::CMSG_FIRSTHDR(header);
@@ -379,8 +414,13 @@ fn fill_control(header: &mut libc::msghdr, control: &mut Control, batch: &Batch)
             next = libc::CMSG_NXTHDR(header, next);
         }
         if tos != 0 {
-            (*next).cmsg_level = libc::IPPROTO_IP;
-            (*next).cmsg_type = libc::IP_TOS;
+            let (level, kind) = if to.is_ipv4() {
+                (libc::IPPROTO_IP, libc::IP_TOS)
+            } else {
+                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS)
+            };
+            (*next).cmsg_level = level;
+            (*next).cmsg_type = kind;
             (*next).cmsg_len = libc::CMSG_LEN(size_of::<i32>() as u32) as _;
             libc::CMSG_DATA(next).cast::<i32>().write_unaligned(i32::from(tos));
             used += libc::CMSG_SPACE(size_of::<i32>() as u32) as usize;
@@ -395,7 +435,7 @@ fn fill_control(header: &mut libc::msghdr, control: &mut Control, batch: &Batch)
 /// Takes the segment size, the type of service and the interface out of the control messages that the kernel wrote.
 fn read_control(header: &libc::msghdr, arrival: &mut Arrival) {
     // SAFETY: the kernel has filled the control buffer that `header` describes and set its length; CMSG_FIRSTHDR and
-    // CMSG_NXTHDR stay inside that length, and each message holds the type read from it (an int, a byte, an `in_pktinfo`).
+    // CMSG_NXTHDR stay inside that length, and each message holds the type read from it (an int, a byte, an `in_pktinfo` or `in6_pktinfo`).
     unsafe {
         let mut next = libc::CMSG_FIRSTHDR(header);
         while !next.is_null() {
@@ -405,6 +445,13 @@ fn read_control(header: &libc::msghdr, arrival: &mut Arrival) {
                     arrival.segment = usize::try_from(segment).unwrap_or(0).clamp(1, arrival.length.max(1));
                 }
                 (libc::IPPROTO_IP, libc::IP_TOS) => arrival.tos = libc::CMSG_DATA(next).read(),
+                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                    arrival.tos = libc::CMSG_DATA(next).cast::<i32>().read_unaligned() as u8;
+                }
+                (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                    let found = libc::CMSG_DATA(next).cast::<libc::in6_pktinfo>().read_unaligned();
+                    arrival.interface = found.ipi6_ifindex;
+                }
                 (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
                     let found = libc::CMSG_DATA(next).cast::<libc::in_pktinfo>().read_unaligned();
                     arrival.interface = u32::try_from(found.ipi_ifindex).unwrap_or(0);

@@ -5,7 +5,7 @@ use crate::outbox::Outbox;
 use crate::sys;
 use quincunx_units::ByteCount;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub(crate) mod sealed {
 
     pub trait Transport {
         /// The node's address.
-        fn local(&self) -> SocketAddrV4;
+        fn local(&self) -> SocketAddr;
 
         /// Frames that one datagram may hold.
         fn max_frames(&self) -> usize;
@@ -49,7 +49,7 @@ pub(crate) mod sealed {
         }
 
         /// Index of the interface by which frames of `peer` come in; 0 if the transport cannot tell.
-        fn interface_to(&self, peer: Ipv4Addr) -> io::Result<u32>;
+        fn interface_to(&self, peer: IpAddr) -> io::Result<u32>;
 
         /// Whether frames of others pass, too, and wait while the node does. Such a node does not yield the processor between looks: Linux
         /// puts whoever yields often behind all who compute, for seconds.

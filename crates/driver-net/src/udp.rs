@@ -13,8 +13,11 @@ use crate::{route, sys};
 use nix::libc;
 use quincunx_units::ByteCount;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
+
+/// Takes datagrams over IPv6 without a UDP checksum (`linux/udp.h`).
+const UDP_NO_CHECK6_RX: i32 = 102;
 
 /// How a UDP socket is set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +34,7 @@ pub struct UdpOptions {
     pub merge_received: bool,
     /// Everything goes to this address, whomever it is for: a switch that sends it on, where frames have headers that say to whom. The
     /// sockets are then the two ends of a cable.
-    pub via: Option<SocketAddrV4>,
+    pub via: Option<SocketAddr>,
 }
 
 impl Default for UdpOptions {
@@ -58,9 +61,9 @@ impl UdpOptions {
 /// One UDP socket, bound to the node's address.
 pub struct UdpTransport {
     socket: UdpSocket,
-    local: SocketAddrV4,
+    local: SocketAddr,
     max_frames: usize,
-    via: Option<SocketAddrV4>,
+    via: Option<SocketAddr>,
     sender: sys::Sender,
     receiver: sys::Receiver,
     arrivals: Vec<Arrival>,
@@ -72,7 +75,7 @@ impl UdpTransport {
     ///
     /// # Errors
     /// If the address is not this machine's, is in use, or the kernel lacks an option.
-    pub fn open(local: SocketAddrV4, options: UdpOptions) -> Result<Self, OpenError> {
+    pub fn open(local: SocketAddr, options: UdpOptions) -> Result<Self, OpenError> {
         let at = |expected, error, remedy| OpenError { expected, place: local.to_string(), error, remedy };
         let socket = UdpSocket::bind(local).map_err(|error| {
             at(
@@ -83,9 +86,17 @@ impl UdpTransport {
         })?;
         let set = |level, name, value| sys::set_option(socket.as_fd(), level, name, value);
         let set_up = || -> io::Result<usize> {
-            set(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
-            set(libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
-            set(libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?;
+            if local.is_ipv4() {
+                set(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
+                set(libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
+                set(libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?;
+            } else {
+                set(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO)?;
+                set(libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
+                set(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?;
+                // RoCE peers that are not sockets write no UDP checksum.
+                set(libc::SOL_UDP, UDP_NO_CHECK6_RX, 1)?;
+            }
             socket.set_read_timeout(Some(PATIENCE))?;
             sys::set_buffers(socket.as_fd(), options.receive_buffer, options.send_buffer)?;
             // Kernels before 4.18 cannot segment, before 5.0 not merge: then frames go one by one.
@@ -103,10 +114,7 @@ impl UdpTransport {
         let max_frames = set_up().map_err(|error| {
             at("the socket options of Linux 4.18 or later", error, "use a newer kernel or fewer restrictions")
         })?;
-        let local = match socket.local_addr() {
-            Ok(std::net::SocketAddr::V4(address)) => address,
-            _ => local,
-        };
+        let local = socket.local_addr().unwrap_or(local);
         Ok(Self {
             socket,
             local,
@@ -122,7 +130,7 @@ impl UdpTransport {
 impl Transport for UdpTransport {}
 
 impl sealed::Transport for UdpTransport {
-    fn local(&self) -> SocketAddrV4 {
+    fn local(&self) -> SocketAddr {
         self.local
     }
 
@@ -134,8 +142,8 @@ impl sealed::Transport for UdpTransport {
         self.socket.as_fd()
     }
 
-    fn interface_to(&self, peer: Ipv4Addr) -> io::Result<u32> {
-        route::interface_to(self.via.map_or(peer, |via| *via.ip()))
+    fn interface_to(&self, peer: IpAddr) -> io::Result<u32> {
+        route::interface_to(self.via.map_or(peer, |via| via.ip()))
     }
 
     fn receive(&mut self, inbox: &mut Inbox, wait: bool) -> io::Result<usize> {

@@ -2,7 +2,7 @@
 //! same since 2005 (IBVERBS_1.1).
 
 use std::ffi::{c_int, c_uint, c_void};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 /// How many entries a device's table of functions has, and where those are that are wanted.
 pub(crate) const FUNCTIONS: usize = 32;
@@ -208,8 +208,12 @@ pub(crate) struct PairAttributes {
 }
 
 /// An InfiniBand gid as which an IPv4 address appears.
-pub(crate) fn gid_of(address: Ipv4Addr) -> [u8; 16] {
-    address.to_ipv6_mapped().octets()
+pub(crate) fn gid_of(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
+    }
+    .octets()
 }
 
 #[cfg(test)]

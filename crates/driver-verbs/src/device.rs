@@ -11,7 +11,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use quincunx_engine::verbs::{Failure, UNLIMITED_RETRIES, WorkId};
 use quincunx_units::Duration;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 
 /// Work requests that each queue of a queue pair holds; more wait here.
@@ -30,7 +30,7 @@ const MOST_RETRIES: u8 = 7;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Connection {
     /// The other end's address.
-    pub remote_address: Ipv4Addr,
+    pub remote_address: IpAddr,
     /// The number of its queue pair.
     pub remote_number: u32,
     /// Payload of a full packet in bytes: a path MTU of InfiniBand.
@@ -121,7 +121,7 @@ impl Device {
     ///
     /// # Errors
     /// Without libibverbs, without such a device, or if it refuses.
-    pub fn open(address: Ipv4Addr, queue_pairs: usize) -> Result<Self, DeviceError> {
+    pub fn open(address: IpAddr, queue_pairs: usize) -> Result<Self, DeviceError> {
         let completions = (2 * DEPTH * queue_pairs) as i32;
         let mut device = Self { opened: Opened::find(address, completions)?, pairs: BTreeMap::new() };
         let depth = DEPTH as u32;
@@ -407,7 +407,7 @@ mod tests {
 
     #[test]
     fn where_there_is_no_device_an_error_says_so() {
-        let error = match Device::open(Ipv4Addr::new(203, 0, 113, 9), 1) {
+        let error = match Device::open(IpAddr::from([203, 0, 113, 9]), 1) {
             Ok(_) => panic!("a device has an address of TEST-NET-3"),
             Err(error) => error.to_string(),
         };

@@ -1,7 +1,7 @@
 //! Why there is no device, or it does not do what it is asked to.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 /// What is wrong with a device.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +20,7 @@ pub enum DeviceError {
     )]
     NoDevice {
         /// The address.
-        address: Ipv4Addr,
+        address: IpAddr,
         /// What is there.
         found: String,
     },

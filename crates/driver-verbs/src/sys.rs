@@ -11,7 +11,7 @@ use crate::abi::{
 use crate::error::DeviceError;
 use libloading::Library;
 use std::ffi::{c_char, c_int, c_uint, c_void};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 
 /// The symbols of the library that are wanted; it stays loaded with them.
@@ -98,7 +98,7 @@ pub(crate) const PORT: u8 = 1;
 
 impl Opened {
     /// The device that has `address`, with a queue for so many completions.
-    pub(crate) fn find(address: Ipv4Addr, completions: c_int) -> Result<Self, DeviceError> {
+    pub(crate) fn find(address: IpAddr, completions: c_int) -> Result<Self, DeviceError> {
         let missing = |error: libloading::Error| DeviceError::Library { found: error.to_string() };
         // SAFETY: libibverbs may be loaded at any time; what it runs then is its own set-up.
         let library = unsafe { Library::new("libibverbs.so.1") }.map_err(missing)?;
@@ -319,7 +319,7 @@ impl Drop for Opened {
 }
 
 /// Which GID of the device's port is `address`, as RoCEv2.
-fn gid_index(verbs: &Verbs, context: *mut Context, address: Ipv4Addr) -> Option<u8> {
+fn gid_index(verbs: &Verbs, context: *mut Context, address: IpAddr) -> Option<u8> {
     (0..=u8::MAX).find(|&index| {
         let mut entry = GidEntry { gid: [0; 16], index: 0, port: 0, kind: 0, interface: 0 };
         // SAFETY: the context is live, and the entry has the size that is told.

@@ -121,6 +121,16 @@ fn queue_pairs(
 ) -> Result<Vec<(PortId, QueuePairConfig)>, Refusal> {
     let transport = design.transport(&context.settings)?;
     let credits = design.has_credits(&context.settings)?;
+    let families =
+        |connection: &&ConnectionContext| [connection.local, connection.remote].map(|end| end.ip.is_ipv4());
+    if context
+        .connections
+        .iter()
+        .any(|connection| matches!(families(&connection), [true, false] | [false, true]))
+    {
+        let remedy = "give all nodes of a group addresses of one family";
+        return Err(Refusal::new("connections between addresses of one IP family", "IPv4 and IPv6", remedy));
+    }
     let each = |connection: &ConnectionContext| {
         (port(connection), queue_pair(&transport, credits, context, connection))
     };

@@ -4,7 +4,7 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 use quincunx_collective::{GroupId, Payload};
 use quincunx_design::{AnyDatapath, DatapathSink, DatapathTimer, SwitchPart};
 use quincunx_engine::verbs::{Alarm, AnyProgram, Outcome, QpIndex};
@@ -52,7 +52,7 @@ pub enum SwitchCommand<P: Payload> {
     /// Sends on what is for `destination` and comes to this switch, from now on through `ports`. What comes from there is to come by them.
     Route {
         /// An address that is not the switch's own.
-        destination: Ipv4Addr,
+        destination: IpAddr,
         /// Where it goes: of several ports each flow has one.
         ports: Vec<PortId>,
     },

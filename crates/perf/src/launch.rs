@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid, getppid};
 use quincunx_control_grpc::{AuthorityError, Managers};
 use quincunx_driver_net::PortSockets;
-use quincunx_driver_net::netns::{Layout, NetnsError, NetnsFabric, NetnsNode, Switching, Wiring};
+use quincunx_driver_net::netns::{Family, Layout, NetnsError, NetnsFabric, NetnsNode, Switching, Wiring};
 use quincunx_fabric::{Shape, TreeShape};
 use quincunx_runtime::Drops;
 use quincunx_scenario::Loss;
@@ -16,7 +16,7 @@ use quincunx_units::BitRate;
 use quincunx_wire::Framing;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
@@ -100,14 +100,15 @@ pub enum LaunchError {
 }
 
 enum Ground {
+    /// Addresses that begin with these bytes.
     Loopback {
-        hosts: Ipv4Addr,
+        block: [u8; 3],
     },
     Namespaces(NetnsFabric),
     /// Switches and manager are somebody else's.
     Running {
-        addresses: Vec<Ipv4Addr>,
-        via: Option<Ipv4Addr>,
+        addresses: Vec<IpAddr>,
+        via: Option<IpAddr>,
     },
 }
 
@@ -119,20 +120,20 @@ pub struct RunningFabric {
     /// What the ranks' names begin with: no other node's does.
     pub prefix: String,
     /// The ranks' addresses, in rank order.
-    pub addresses: Vec<Ipv4Addr>,
+    pub addresses: Vec<IpAddr>,
     /// The switch that RoCE v1 frames in UDP datagrams go to.
-    pub via: Option<Ipv4Addr>,
+    pub via: Option<IpAddr>,
 }
 
 impl RunningFabric {
     /// So many addresses of loopback that no other run on this machine has, but by a rare chance.
-    pub fn loopback(ranks: u16) -> Vec<Ipv4Addr> {
-        let [a, b, c, _] = loopback_block().octets();
+    pub fn loopback(ranks: u16) -> Vec<IpAddr> {
+        let [a, b, c] = loopback_block();
         // As many to a block as in other runs; a run of more takes the next blocks.
         let address = |rank: u16| {
             let block = u16::from_be_bytes([b, c]).wrapping_add(rank / 200);
             let [b, c] = block.to_be_bytes();
-            Ipv4Addr::new(a, b, c, (rank % 200) as u8 + 1)
+            IpAddr::from([a, b, c, (rank % 200) as u8 + 1])
         };
         (0..ranks).map(address).collect()
     }
@@ -151,6 +152,8 @@ pub struct ChildArguments {
     pub framing: Framing,
     /// Frames travel as Ethernet frames of packet sockets, not in UDP datagrams: needs namespaces.
     pub packet_sockets: bool,
+    /// Nodes have addresses of IPv6: needs namespaces, for its loopback has one address.
+    pub ipv6: bool,
     /// Ranks' frames are those of RDMA devices, whose queue pairs are not ours. Faults are the switches' then, there and back.
     pub verbs: bool,
     /// Cores of each switch, on loopback alone; none is one.
@@ -199,17 +202,19 @@ impl Processes {
         let switches = shape.switches();
         let members: Vec<String> = (0..shape.ranks()).map(|rank| format!("rank{rank}")).collect();
         let wiring = wiring(shape);
+        let family = if arguments.ipv6 { Family::V6 } else { Family::V4 };
         let ground = match kind {
-            LinkKind::Udp | LinkKind::Paced { .. } => Ground::Loopback { hosts: loopback_block() },
+            LinkKind::Udp | LinkKind::Paced { .. } => Ground::Loopback { block: loopback_block() },
             LinkKind::Ports { rate, mtu, .. } => {
-                let layout = Layout { wiring: wiring.clone(), mtu, rate, switching: Switching::Ports };
+                let layout =
+                    Layout { wiring: wiring.clone(), mtu, rate, switching: Switching::Ports, family };
                 Ground::Namespaces(NetnsFabric::new(layout)?)
             }
             LinkKind::Netns { rate, mtu } => {
                 // Frames that are none of IP no switch can send on by address.
                 let is_ethernet = arguments.packet_sockets && arguments.framing == Framing::RoceV1;
                 let switching = if is_ethernet { Switching::Bridged } else { Switching::Routed };
-                let layout = Layout { wiring: wiring.clone(), mtu, rate, switching };
+                let layout = Layout { wiring: wiring.clone(), mtu, rate, switching, family };
                 Ground::Namespaces(NetnsFabric::new(layout)?)
             }
         };
@@ -291,9 +296,9 @@ impl Processes {
     fn start_manager(&mut self) -> Result<(), LaunchError> {
         let place = if self.switches > 0 { NetnsNode::Switch(0) } else { NetnsNode::Host(0) };
         let listen = match self.ground {
-            Ground::Loopback { .. } => SocketAddrV4::new(self.address(NetnsNode::Host(253)), 0),
+            Ground::Loopback { .. } => SocketAddr::new(self.address(NetnsNode::Host(253)), 0),
             Ground::Namespaces(_) | Ground::Running { .. } => {
-                SocketAddrV4::new(self.address(place), MANAGER_PORT)
+                SocketAddr::new(self.address(place), MANAGER_PORT)
             }
         };
         let mut command = self.command(place, &self.program);
@@ -378,7 +383,7 @@ impl Processes {
         let job = members.first().map_or("", |first| first.strip_suffix('0').unwrap_or(first)).to_owned();
         let master = match self.ground {
             Ground::Namespaces(_) => self.address(NetnsNode::Host(0)),
-            Ground::Loopback { .. } | Ground::Running { .. } => Ipv4Addr::LOCALHOST,
+            Ground::Loopback { .. } | Ground::Running { .. } => IpAddr::V4(Ipv4Addr::LOCALHOST),
         };
         for (rank, name) in members.iter().enumerate() {
             let place = NetnsNode::Host(rank);
@@ -531,14 +536,10 @@ impl Processes {
         }
     }
 
-    fn address(&self, place: NetnsNode) -> Ipv4Addr {
+    fn address(&self, place: NetnsNode) -> IpAddr {
         match &self.ground {
-            Ground::Namespaces(_) => place.address(),
-            Ground::Loopback { hosts } => {
-                let [a, b, c, _] = hosts.octets();
-                let [.., last] = place.address().octets();
-                Ipv4Addr::new(a, b, c, last)
-            }
+            Ground::Namespaces(fabric) => fabric.address(place),
+            Ground::Loopback { block: [a, b, c] } => IpAddr::from([*a, *b, *c, place.number()]),
             Ground::Running { addresses, .. } => match place {
                 NetnsNode::Host(host) => addresses[host],
                 NetnsNode::Switch(_) => unreachable!("switches of a fabric that runs already have their own"),
@@ -562,15 +563,15 @@ impl Processes {
         if let Some(sockets) = self.ports
             && let NetnsNode::Switch(index) = place
         {
-            address.push_str("/24");
+            address.push_str(if self.arguments.ipv6 { "/64" } else { "/24" });
             let ports = self.wiring.ports(index);
             command.args(ports.iter().flat_map(|(_, port)| ["--port", port]));
             if sockets == PortSockets::Xdp {
                 command.args(["--sockets", "xdp"]);
             }
         }
-        if let (NetnsNode::Switch(index), Ground::Loopback { hosts }) = (place, &self.ground) {
-            further_cores(*hosts, index, self.arguments.cores)
+        if let (NetnsNode::Switch(index), Ground::Loopback { block }) = (place, &self.ground) {
+            further_cores(*block, index, self.arguments.cores)
                 .for_each(|core| address.push_str(&format!(",{core}")));
         }
         command.args(["--address", &address]);
@@ -635,20 +636,19 @@ impl Drop for Processes {
 }
 
 /// A block of addresses for each fabric of each process, so that runs do not meet: 127.64.0.0 and up.
-fn loopback_block() -> Ipv4Addr {
+fn loopback_block() -> [u8; 3] {
     static SERIAL: AtomicU32 = AtomicU32::new(0);
     let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
     // Far from the blocks of processes with the next numbers.
     let block = std::process::id().wrapping_add(serial.wrapping_mul(0x1333)) & 0x3fff;
-    Ipv4Addr::new(127, 64 + (block >> 8) as u8, block as u8, 0)
+    [127, 64 + (block >> 8) as u8, block as u8]
 }
 
 /// Addresses of a switch's cores but for the first: in the half of loopback's addresses where no run has its block.
-fn further_cores(block: Ipv4Addr, switch: usize, cores: u16) -> impl Iterator<Item = Ipv4Addr> {
-    let [a, b, c, _] = block.octets();
+fn further_cores([a, b, c]: [u8; 3], switch: usize, cores: u16) -> impl Iterator<Item = IpAddr> {
     let further = usize::from(cores.max(1)) - 1;
     let numbers = switch * further..(switch + 1) * further;
-    numbers.map(move |number| Ipv4Addr::new(a, b | 0x80, c, 1 + number as u8))
+    numbers.map(move |number| IpAddr::from([a, b | 0x80, c, 1 + number as u8]))
 }
 
 /// Notes the errors that a rank tells of, until it ends; what else it says is for people.
@@ -672,12 +672,7 @@ fn listen(stdout: ChildStdout, name: &str, all: &Mutex<BTreeMap<String, Drops>>)
 
 /// What a node is told of links that lose frames both ways, those of the first hosts: such a host loses whatever arrives, all others lose
 /// what comes from there. Of RoCE v1 frames all come from the switch's process, and it is the only other one that loses any.
-fn losing(
-    loss: &Loss,
-    framing: Framing,
-    place: NetnsNode,
-    address: impl Fn(usize) -> Ipv4Addr,
-) -> Vec<String> {
+fn losing(loss: &Loss, framing: Framing, place: NetnsNode, address: impl Fn(usize) -> IpAddr) -> Vec<String> {
     let hosts = usize::from(loss.links);
     if framing == Framing::RoceV1 && matches!(place, NetnsNode::Host(host) if host >= hosts) {
         return Vec::new();
@@ -772,7 +767,7 @@ mod tests {
 
     #[test]
     fn each_core_of_each_switch_has_an_address_of_its_own() {
-        let block = Ipv4Addr::new(127, 70, 1, 0);
+        let block = [127, 70, 1];
         let of = |switch| further_cores(block, switch, 3).map(|core| core.to_string()).collect::<Vec<_>>();
         assert_eq!(of(0), ["127.198.1.1", "127.198.1.2"]);
         assert_eq!(of(1), ["127.198.1.3", "127.198.1.4"]);
@@ -783,7 +778,7 @@ mod tests {
     fn links_of_the_first_hosts_lose_frames_both_ways_and_no_others() {
         let loss = Loss { probability: "3%".parse().expect("a probability"), links: 2 };
         let arguments = |framing, place| {
-            losing(&loss, framing, place, |host| Ipv4Addr::new(10, 0, 0, host as u8)).join(" ")
+            losing(&loss, framing, place, |host| IpAddr::from([10, 0, 0, host as u8])).join(" ")
         };
         let others = "--loss 0.03 --faulty-peers 10.0.0.0,10.0.0.1";
         for framing in Framing::ALL {

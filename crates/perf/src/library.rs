@@ -95,7 +95,7 @@ pub(crate) fn work(
     };
     let endpoint = Endpoint::attach_as(catalog, comm, options)?;
     let world = endpoint.world()?;
-    let below = bytes_below(encapsulation(&options.transport));
+    let below = bytes_below(options.description.address, encapsulation(&options.transport));
     for (index, case) in plan.cases.iter().enumerate() {
         let measured = measure(&endpoint, &world, case, (below, &plan.setup.switch_processes))?;
         say(&Measured { case: index, ..measured }, out)?;

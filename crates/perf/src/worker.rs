@@ -8,9 +8,11 @@ use quincunx_control_grpc::ClientError;
 use quincunx_design::{Catalog, FabricKind};
 use quincunx_driver_net::{Profile, Traffic};
 use quincunx_runtime::{Drops, Finished, JoinedGroup, ProcessOptions, Rank, RuntimeError, encapsulation};
+use quincunx_wire::headers_below_bth;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::Write;
+use std::net::IpAddr;
 use std::ops::Range;
 use std::time::Instant;
 
@@ -19,10 +21,10 @@ use crate::library;
 use crate::plan::{Case, Plan};
 use crate::processor::Processors;
 
-/// Bytes around what a node counts of a frame on an Ethernet link: Ethernet 14, and in a UDP datagram IPv4 20 and UDP 8.
-pub(crate) const fn bytes_below(encapsulation: Encapsulation) -> u64 {
+/// Bytes around what a node counts of a frame on an Ethernet link: Ethernet 14, and in a UDP datagram IPv4 20 or IPv6 40, and UDP 8.
+pub(crate) const fn bytes_below(address: IpAddr, encapsulation: Encapsulation) -> u64 {
     match encapsulation {
-        Encapsulation::Udp => 42,
+        Encapsulation::Udp => headers_below_bth(address) as u64,
         Encapsulation::Ethernet => 14,
     }
 }
@@ -170,7 +172,13 @@ pub fn work(
             switch_buffer_bytes: Some(joined.switch_buffer),
             split: joined.split,
             fallback: joined.fallback.clone(),
-            ..measure(&mut rank, &joined.group, case, plan, bytes_below(encapsulation(&options.transport)))?
+            ..measure(
+                &mut rank,
+                &joined.group,
+                case,
+                plan,
+                bytes_below(options.description.address, encapsulation(&options.transport)),
+            )?
         };
         say(&measured, out)?;
     }

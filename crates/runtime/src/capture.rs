@@ -5,11 +5,10 @@ use quincunx_units::Instant;
 use quincunx_wire::grh::{GrhRepr, GrhView};
 use quincunx_wire::pcapng::{InterfaceId, Writer};
 use quincunx_wire::{
-    Envelope, EthernetRepr, Framing, HEADERS_BELOW_BTH, MacAddress, UdpPath, emit_headers, ethernet, v1,
+    Envelope, EthernetRepr, Framing, MacAddress, UdpPath, emit_headers, ethernet, headers_below_bth, v1,
 };
 use std::fs::File;
 use std::io::Write;
-use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -41,16 +40,16 @@ impl Capture {
     /// The headers that a UDP socket keeps to itself.
     fn begin_v2(&mut self, datagram: &Datagram, length: usize) {
         let path = UdpPath {
-            source: *datagram.source.ip(),
-            destination: *datagram.destination.ip(),
+            source: datagram.source.ip(),
+            destination: datagram.destination.ip(),
             source_port: datagram.source.port(),
             traffic_class: datagram.tos,
         };
         let envelope = Envelope {
             identification: datagram.identification,
-            ..Envelope::new(hardware_address(path.source), hardware_address(path.destination))
+            ..Envelope::new(MacAddress::showing(path.source), MacAddress::showing(path.destination))
         };
-        self.frame.resize(HEADERS_BELOW_BTH, 0);
+        self.frame.resize(headers_below_bth(path.destination), 0);
         emit_headers(&envelope, &path, length, &mut self.frame);
     }
 
@@ -59,9 +58,9 @@ impl Capture {
         let named = GrhView::split(bytes).and_then(|(view, _)| GrhRepr::parse(&view));
         let [source, destination] = match named {
             Ok(GrhRepr { source, destination, .. }) => [source, destination],
-            Err(_) => [*datagram.source.ip(), *datagram.destination.ip()],
+            Err(_) => [datagram.source.ip(), datagram.destination.ip()],
         }
-        .map(hardware_address);
+        .map(MacAddress::showing);
         let mut header = [0; ethernet::LENGTH];
         EthernetRepr { destination, source }.emit_with(v1::ETHERTYPE, &mut header);
         self.frame.clear();
@@ -72,12 +71,6 @@ impl Capture {
         // A full disk ends the capture, not the collective.
         let _ = self.file.write_all(&self.writer.take());
     }
-}
-
-/// A locally administered hardware address that shows the IP address: a socket does not tell the real one.
-fn hardware_address(address: Ipv4Addr) -> MacAddress {
-    let [a, b, c, d] = address.octets();
-    MacAddress([0x02, 0, a, b, c, d])
 }
 
 impl Observer for Capture {

@@ -9,7 +9,7 @@ use quincunx_wire::{
     Aeth, Framing, Operation, ParseError, RoceHeader, SharedPayload, Syndrome, UdpPath, emit_datagram,
     emit_shared_datagram, parse_identified_datagram, v1,
 };
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 /// UDP port of RoCEv2 (InfiniBand Architecture annex A17).
 pub const ROCE_PORT: u16 = 4791;
@@ -70,8 +70,8 @@ fn parse<'a>(
     match framing {
         Framing::RoceV2 => {
             let path = UdpPath {
-                source: *datagram.source.ip(),
-                destination: *datagram.destination.ip(),
+                source: datagram.source.ip(),
+                destination: datagram.destination.ip(),
                 source_port: datagram.source.port(),
                 traffic_class: datagram.tos,
             };
@@ -138,7 +138,7 @@ impl<E: Engine<Header = RoceHeader, Payload = Numbers>> Codec<E> for RoceCodec {
 fn emitted(header: &RoceHeader, length: usize) -> Emitted {
     Emitted {
         length,
-        destination: SocketAddrV4::new(header.destination, ROCE_PORT),
+        destination: SocketAddr::new(header.destination, ROCE_PORT),
         tos: header.traffic_class,
         // Requests must stay in order, and a NAK wants to be early; an ACK only has to come.
         may_wait: matches!(header.operation, Operation::Acknowledge(Aeth { syndrome: Syndrome::Ack(_), .. })),
@@ -150,16 +150,16 @@ mod tests {
     use super::*;
     use quincunx_nodes::Switch;
     use quincunx_wire::{Psn, QpNumber, datagram_length};
-    use std::net::Ipv4Addr;
+    use std::net::IpAddr;
 
     #[test]
     fn pieces_that_a_link_has_numbered_are_read_as_their_sender_wrote_them() {
-        let ends = [1, 2].map(|last| Ipv4Addr::new(10, 0, 0, last));
+        let ends = [1, 2].map(|last| IpAddr::from([10, 0, 0, last]));
         let operation = Operation::WriteMiddle;
         let header = RoceHeader::new(ends[0], ends[1], QpNumber::new(17), Psn::new(5), operation);
         let mut bytes = vec![0; datagram_length(&operation, 8)];
         emit_datagram(&header, b"8 bytes.", &mut bytes);
-        let [source, destination] = ends.map(|ip| SocketAddrV4::new(ip, ROCE_PORT));
+        let [source, destination] = ends.map(|ip| SocketAddr::new(ip, ROCE_PORT));
         let mut codec = RoceCodec::default();
         let mut read = |identification, bytes: &[u8]| {
             let datagram = Datagram { source, destination, tos: 0, identification, interface: 0 };

@@ -8,7 +8,7 @@ use quincunx_nodes::{Host, HostCommand, HostEvent, HostGroup, HostRejected};
 use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::QpNumber;
 use std::collections::BTreeMap;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use crate::drops::{Drops, named};
 use crate::offloaded::OffloadedNode;
@@ -112,7 +112,7 @@ impl HostNode {
         }
     }
 
-    pub(crate) fn sent_to(&self) -> &BTreeMap<SocketAddrV4, Traffic> {
+    pub(crate) fn sent_to(&self) -> &BTreeMap<SocketAddr, Traffic> {
         match self {
             Self::Socket(node) => node.sent_to(),
             Self::Offloaded(node) => node.sent_to(),

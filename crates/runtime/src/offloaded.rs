@@ -14,7 +14,7 @@ use quincunx_roce::QueuePairConfig;
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{QpNumber, RoceHeader};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 use crate::codec::ROCE_PORT;
 
@@ -67,12 +67,12 @@ pub(crate) struct OffloadedNode {
     said: Said,
     start: std::time::Instant,
     statistics: Statistics,
-    sent_to: BTreeMap<SocketAddrV4, Traffic>,
+    sent_to: BTreeMap<SocketAddr, Traffic>,
     waker: Waker,
 }
 
 impl OffloadedNode {
-    pub(crate) fn open(engine: Host<Numbers>, address: Ipv4Addr) -> Result<Self, DeviceError> {
+    pub(crate) fn open(engine: Host<Numbers>, address: IpAddr) -> Result<Self, DeviceError> {
         let waker = Waker::new().map_err(|error| DeviceError::Call { call: "eventfd", error })?;
         Ok(Self {
             engine,
@@ -157,7 +157,7 @@ impl OffloadedNode {
                     let bytes = memory.view(request.source);
                     let traffic = packets(&line.config, bytes.len());
                     add(&mut self.statistics.sent, traffic);
-                    let peer = SocketAddrV4::new(line.config.remote.ip, ROCE_PORT);
+                    let peer = SocketAddr::new(line.config.remote.ip, ROCE_PORT);
                     add(self.sent_to.entry(peer).or_default(), traffic);
                     self.device.post_send(number.value(), request.id, bytes, request.immediate);
                 }
@@ -252,7 +252,7 @@ impl OffloadedNode {
         &self.statistics
     }
 
-    pub(crate) fn sent_to(&self) -> &BTreeMap<SocketAddrV4, Traffic> {
+    pub(crate) fn sent_to(&self) -> &BTreeMap<SocketAddr, Traffic> {
         &self.sent_to
     }
 

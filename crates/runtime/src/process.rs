@@ -13,7 +13,7 @@ use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::{Framing, QpNumber, RoceHeader};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use crate::Capture;
@@ -57,7 +57,7 @@ pub(crate) fn design_of(
 
 /// Behind which of a node's ports each neighbour of a group is.
 pub(crate) struct Bound {
-    ports: BTreeMap<Ipv4Addr, PortId>,
+    ports: BTreeMap<IpAddr, PortId>,
 }
 
 impl Bound {
@@ -74,7 +74,7 @@ impl Bound {
         if any_interface {
             return Ok(Self::anywhere());
         }
-        let own = *node.local().ip();
+        let own = node.local().ip();
         // Of what passes through a switch, neither end is here.
         let ends =
             context.all_connections().flat_map(|connection| [connection.local.ip, connection.remote.ip]);
@@ -107,7 +107,7 @@ impl Bound {
     }
 
     /// Of an address in one of its connections.
-    pub(crate) fn port_to(&self, address: Ipv4Addr) -> PortId {
+    pub(crate) fn port_to(&self, address: IpAddr) -> PortId {
         self.ports.get(&address).copied().unwrap_or(PortId(0))
     }
 }
@@ -167,7 +167,7 @@ pub enum RuntimeError {
     #[error("expected the core at {address} to run, but it has ended ({reason}); start the switch again")]
     CoreEnded {
         /// Which.
-        address: Ipv4Addr,
+        address: IpAddr,
         /// Why.
         reason: String,
     },
@@ -253,11 +253,9 @@ fn check(options: &ProcessOptions) -> Result<(), RuntimeError> {
             (framing == Framing::RoceV1 && role == Role::Host, "a UDP socket that sends all to one switch")
         }
         TransportOptions::Ports(_) => {
-            (framing == Framing::RoceV2 && role == Role::Switch, "the ports of a switch for UDP over IPv4")
+            (framing == Framing::RoceV2 && role == Role::Switch, "the ports of a switch for UDP")
         }
-        TransportOptions::Packet(PacketKind::Udp) => {
-            (framing == Framing::RoceV2, "a packet socket for UDP over IPv4")
-        }
+        TransportOptions::Packet(PacketKind::Udp) => (framing == Framing::RoceV2, "a packet socket for UDP"),
         TransportOptions::Packet(PacketKind::GlobalRoute) => {
             (framing == Framing::RoceV1 && role == Role::Host, "a packet socket for RoCE v1 frames to a host")
         }
@@ -281,7 +279,7 @@ where
     E: Engine<Header = RoceHeader, Payload = Numbers>,
 {
     check(options)?;
-    let local = SocketAddrV4::new(options.description.address, ROCE_PORT);
+    let local = SocketAddr::new(options.description.address, ROCE_PORT);
     let transport = AnyTransport::open(local, &options.transport)?;
     let mut node = Node::new(engine, 1, RoceCodec::new(options.framing), transport, options.node.clone())?;
     if let Some(path) = &options.capture {

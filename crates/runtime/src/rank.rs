@@ -14,7 +14,7 @@ use quincunx_nodes::{HostCommand, HostEvent, Ways, contended_host_group, host_gr
 use quincunx_units::Duration;
 use quincunx_wire::Framing;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::mpsc::TryRecvError;
 use std::time::Instant;
@@ -153,7 +153,7 @@ impl Rank {
     }
 
     /// What has left it, by the peer that it was for.
-    pub fn sent_to(&self) -> &BTreeMap<SocketAddrV4, Traffic> {
+    pub fn sent_to(&self) -> &BTreeMap<SocketAddr, Traffic> {
         self.node.sent_to()
     }
 

@@ -14,7 +14,7 @@ use quincunx_design::{Catalog, GroupContext, Refusal};
 use quincunx_driver_net::TransportOptions;
 use quincunx_wire::Framing;
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::TryRecvError;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -151,7 +151,7 @@ fn serve(
     stop: &AtomicBool,
 ) -> Result<(), RuntimeError> {
     let told = Told { reporter: attachment.reporter(), links };
-    let addresses: Vec<Ipv4Addr> = cores.iter().map(Core::address).collect();
+    let addresses: Vec<IpAddr> = cores.iter().map(Core::address).collect();
     let (first, others) = cores.split_first_mut().expect("a switch has a core");
     thread::scope(|scope| {
         let mut further: Vec<Further<'_>> = Vec::with_capacity(others.len());
@@ -221,7 +221,7 @@ type Placed = BTreeMap<GroupId, Vec<(usize, GroupId)>>;
 fn installs(
     group: GroupId,
     lanes: Vec<GroupContext>,
-    addresses: &[Ipv4Addr],
+    addresses: &[IpAddr],
     placed: &mut Placed,
 ) -> Vec<(usize, Task)> {
     let places = lanes.iter().map(|lane| (core_of(lane, addresses), lane.group)).collect();
@@ -244,7 +244,7 @@ fn removals(group: GroupId, placed: &mut Placed) -> Vec<(usize, Task)> {
 }
 
 /// The core that has a lane: the one at whose address its connections end. Of what passes the switch that is the first, the only one then.
-fn core_of(lane: &GroupContext, addresses: &[Ipv4Addr]) -> usize {
+fn core_of(lane: &GroupContext, addresses: &[IpAddr]) -> usize {
     let own = |ip| addresses.iter().position(|address| *address == ip);
     lane.all_connections().find_map(|connection| own(connection.local.ip)).unwrap_or(0)
 }

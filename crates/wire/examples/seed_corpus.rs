@@ -14,14 +14,14 @@ use quincunx_wire::flit::{
 };
 use quincunx_wire::netreduce::{NetReduceHeader, PAYLOAD};
 use quincunx_wire::{
-    Aeth, EthernetRepr, HEADERS_BELOW_BTH, MacAddress, Operation, Psn, QpNumber, Reth, RoceHeader, Syndrome,
+    Aeth, EthernetRepr, MacAddress, Operation, Psn, QpNumber, Reth, RoceHeader, Syndrome, headers_below_bth,
     parse_frame, v1,
 };
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 fn main() -> std::io::Result<()> {
-    for capture in ["rxe", "rxe-rc-send"] {
+    for capture in ["rxe", "rxe-rc-send", "rxe-ipv6"] {
         let mut seen = BTreeSet::new();
         for frame in vector(&format!("{capture}.pcap")) {
             let (_, header, _) = parse_frame(&frame).expect("a vector parses");
@@ -29,9 +29,10 @@ fn main() -> std::io::Result<()> {
             if !seen.insert(opcode) {
                 continue;
             }
-            for (target, bytes) in
-                [("parse_frame", &frame[..]), ("parse_datagram", &frame[HEADERS_BELOW_BTH..])]
-            {
+            for (target, bytes) in [
+                ("parse_frame", &frame[..]),
+                ("parse_datagram", &frame[headers_below_bth(header.destination)..]),
+            ] {
                 let folder = repository("fuzz/corpus").join(target);
                 std::fs::create_dir_all(&folder)?;
                 std::fs::write(folder.join(format!("{capture}-opcode-{opcode:02x}")), bytes)?;
@@ -64,7 +65,7 @@ fn for_aggregation() -> Vec<(RoceHeader, Vec<u8>)> {
         Operation::WriteLastImmediate(7),
         Operation::Acknowledge(ack),
     ];
-    let (source, destination) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
+    let (source, destination) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
     let nccl = NetReduceHeader { message: 0, rank: 0, frames: 4, elements: 1019, collective: 0 }.to_bytes();
     let frame = |(number, operation): (u32, Operation)| {
         let header = RoceHeader::new(source, destination, QpNumber::new(0x11), Psn::new(number), operation);

@@ -12,29 +12,43 @@
 //! `IP_MTU_DISCOVER` at `IP_PMTUDISC_DO`; any other numbers its datagrams, and a peer that sees the true header (an
 //! adapter, the kernel's RoCE, [`crate::parse_frame`]) drops them. So it is with the pieces, after the first, of a send
 //! that the kernel segments. The kernel's RoCE numbers its own datagrams: only who sees their headers can check them
-//! ([`parse_identified_datagram`]).
+//! ([`parse_identified_datagram`]). Over IPv6 there is nothing to number, and the CRC covers no field that a socket hides.
 
 use crate::bth::{self, BthRepr, BthView};
 use crate::icrc::PayloadCrc;
+use crate::ip::IpRepr;
 use crate::ipv4::{self, Ipv4Repr};
 use crate::udp::{self, UdpRepr};
 use crate::{Operation, ParseError, RoceHeader, icrc};
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 
-/// Bytes that fit into one UDP datagram over IPv4.
+/// Bytes that fit into one UDP datagram over IPv4: over IPv6 there is room for 20 more, which nobody needs.
 pub const MAX_DATAGRAM: usize = u16::MAX as usize - ipv4::LENGTH - udp::LENGTH;
 
-/// What a UDP socket tells about a datagram beside its bytes. The destination port is always 4791.
+/// What a UDP socket tells about a datagram beside its bytes: addresses of one family. The destination port is always 4791.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct UdpPath {
     /// Sender's address.
-    pub source: Ipv4Addr,
+    pub source: IpAddr,
     /// Receiver's address.
-    pub destination: Ipv4Addr,
+    pub destination: IpAddr,
     /// Sender's port.
     pub source_port: u16,
     /// DSCP and ECN.
     pub traffic_class: u8,
+}
+
+impl UdpPath {
+    /// That of a frame with this header.
+    #[inline]
+    pub const fn of(header: &RoceHeader) -> Self {
+        Self {
+            source: header.source,
+            destination: header.destination,
+            source_port: header.source_port,
+            traffic_class: header.traffic_class,
+        }
+    }
 }
 
 /// Bytes from BTH to ICRC for `operation` with `payload_length` bytes.
@@ -49,7 +63,7 @@ pub fn parse_datagram<'a>(path: &UdpPath, bytes: &'a [u8]) -> Result<(RoceHeader
     parse_identified_datagram(path, 0, bytes)
 }
 
-/// Does what [`parse_datagram`] does for a datagram whose IP identification is known.
+/// Does what [`parse_datagram`] does for a datagram whose IP identification is known; IPv6 has none.
 pub fn parse_identified_datagram<'a>(
     path: &UdpPath,
     identification: u16,
@@ -58,15 +72,19 @@ pub fn parse_identified_datagram<'a>(
     if bytes.len() > MAX_DATAGRAM {
         return Err(ParseError::TooLong);
     }
-    let (ipv4, udp) = socket_headers(path, bytes.len());
-    parse_transport(&Ipv4Repr { identification, ..ipv4 }, &udp, bytes)
+    let (ip, udp) = socket_headers(path, bytes.len())?;
+    let ip = match ip {
+        IpRepr::V4(ipv4) => IpRepr::V4(Ipv4Repr { identification, ..ipv4 }),
+        IpRepr::V6(_) => ip,
+    };
+    parse_transport(&ip, &udp, bytes)
 }
 
 /// Writes BTH to ICRC to the start of `out`; returns the bytes written, which are [`datagram_length`].
 ///
 /// # Panics
-/// If `out` is too short, if the datagram would be longer than [`MAX_DATAGRAM`], or if there is a payload but
-/// `header.operation` carries none.
+/// If `out` is too short, if the datagram would be longer than [`MAX_DATAGRAM`], if there is a payload but `header.operation`
+/// carries none, or if the header's addresses are of two families.
 pub fn emit_datagram(header: &RoceHeader, payload: &[u8], out: &mut [u8]) -> usize {
     emit_through_socket(header, payload, None, out)
 }
@@ -107,46 +125,34 @@ fn emit_through_socket(
 ) -> usize {
     let length = datagram_length(&header.operation, payload.len());
     assert!(length <= MAX_DATAGRAM, "a payload of {} bytes does not fit into a datagram", payload.len());
-    let path = UdpPath {
-        source: header.source,
-        destination: header.destination,
-        source_port: header.source_port,
-        traffic_class: header.traffic_class,
-    };
-    let (ipv4, udp) = socket_headers(&path, length);
-    emit_transport(&ipv4, &udp, header, payload, payload_crc, &mut out[..length]);
+    let (ip, udp) = socket_headers(&UdpPath::of(header), length).unwrap_or_else(|error| panic!("{error}"));
+    emit_transport(&ip, &udp, header, payload, payload_crc, &mut out[..length]);
     length
 }
 
 /// The headers that a datagram sent through a socket has.
-fn socket_headers(path: &UdpPath, length: usize) -> (Ipv4Repr, UdpRepr) {
+#[inline]
+fn socket_headers(path: &UdpPath, length: usize) -> Result<(IpRepr, UdpRepr), ParseError> {
     let udp_length = udp::LENGTH + length;
-    let ipv4 = Ipv4Repr {
-        source: path.source,
-        destination: path.destination,
-        traffic_class: path.traffic_class,
-        identification: 0,
-        dont_fragment: true,
-        time_to_live: u8::MAX,
-        total_length: (ipv4::LENGTH + udp_length) as u16,
-    };
-    (ipv4, UdpRepr { source_port: path.source_port, length: udp_length as u16, checksum: 0 })
+    let udp = UdpRepr { source_port: path.source_port, length: udp_length as u16, checksum: 0 };
+    Ok((IpRepr::of_socket(path, length)?, udp))
 }
 
 /// Reads BTH to ICRC under the given headers.
 pub(crate) fn parse_transport<'a>(
-    ipv4: &Ipv4Repr,
+    ip: &IpRepr,
     udp: &UdpRepr,
     bytes: &'a [u8],
 ) -> Result<(RoceHeader, &'a [u8]), ParseError> {
     let (bth, after_bth) = bytes.split_first_chunk().ok_or(ParseError::Truncated)?;
     let (body, found) = after_bth.split_last_chunk().ok_or(ParseError::Truncated)?;
-    if icrc::compute(ipv4, udp, bth, body) != u32::from_le_bytes(*found) {
+    if icrc::compute(ip, udp, bth, body) != u32::from_le_bytes(*found) {
         return Err(ParseError::WrongIcrc);
     }
     let bth = BthRepr::parse(&BthView::new(bth))?;
     let (operation, payload) = body_operation(&bth, body)?;
-    let path = (ipv4.source, ipv4.destination, udp.source_port, ipv4.traffic_class);
+    let (source, destination) = ip.addresses();
+    let path = (source, destination, udp.source_port, ip.traffic_class());
     Ok((RoceHeader::of_bth(path, &bth, operation), payload))
 }
 
@@ -183,7 +189,7 @@ pub(crate) fn bth_of(header: &RoceHeader, payload_length: usize) -> BthRepr {
 
 /// Fills `out` with BTH to ICRC under the given headers; `payload_crc`, if there is one, is that of `payload`.
 pub(crate) fn emit_transport(
-    ipv4: &Ipv4Repr,
+    ip: &IpRepr,
     udp: &UdpRepr,
     header: &RoceHeader,
     payload: &[u8],
@@ -204,8 +210,8 @@ pub(crate) fn emit_transport(
     pad.fill(0);
     assert_eq!(pad.len(), usize::from(bth.pad_count), "the caller has cut `out` to another length");
     let crc = match payload_crc {
-        Some(payload_crc) => icrc::join(ipv4, udp, bth_out, extension, payload_crc),
-        None => icrc::compute(ipv4, udp, bth_out, body),
+        Some(payload_crc) => icrc::join(ip, udp, bth_out, extension, payload_crc),
+        None => icrc::compute(ip, udp, bth_out, body),
     };
     *icrc_out = crc.to_le_bytes();
 }

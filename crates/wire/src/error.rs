@@ -7,23 +7,29 @@ pub enum ParseError {
     /// Shorter than its headers or its own length fields say.
     #[error("expected all the bytes that the headers announce, found fewer: the frame was cut short")]
     Truncated,
-    /// Longer than an IPv4 datagram can be.
+    /// Longer than a datagram of either family can be.
     #[error("expected at most 65,507 bytes after the UDP header, found more: this was never one datagram")]
     TooLong,
-    /// Not IPv4, not UDP, or not to port 4791.
-    #[error("expected IPv4 and UDP to port 4791, found other traffic")]
+    /// Not IP, not UDP, or not to port 4791.
+    #[error("expected IP and UDP to port 4791, found other traffic")]
     NotRoce,
     /// IPv4 options, which no RoCE sender uses.
     #[error("expected an IPv4 header of 20 bytes, found options")]
     Ipv4Options,
+    /// IPv6 extension headers, which no RoCE sender uses.
+    #[error("expected UDP right behind the IPv6 header, found an extension header")]
+    Ipv6Extension,
+    /// A sender of one IP family and a receiver of the other.
+    #[error("expected two addresses of one IP family, found IPv4 and IPv6: name both ends by the same")]
+    TwoFamilies,
     /// A fragment: RoCE datagrams travel whole.
-    #[error("expected a whole IPv4 datagram, found a fragment: the path's MTU is too small")]
+    #[error("expected a whole IP datagram, found a fragment: the path's MTU is too small")]
     Fragment,
     /// The IPv4 header checksum does not match.
     #[error("expected the IPv4 header checksum to match, found another: the header is damaged")]
     WrongIpv4Checksum,
-    /// The UDP length disagrees with the IPv4 length.
-    #[error("expected the UDP length to fill the IPv4 datagram, found another")]
+    /// The UDP length disagrees with the IP length.
+    #[error("expected the UDP length to fill the IP datagram, found another")]
     WrongUdpLength,
     /// The invariant CRC does not match.
     #[error(

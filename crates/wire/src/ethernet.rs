@@ -16,11 +16,15 @@
 
 use crate::ParseError;
 use crate::field::{bytes_at, put, u16_at};
+use crate::grh::gid_of;
+use core::net::IpAddr;
 
 /// Bytes of the header.
 pub const LENGTH: usize = 14;
 /// EtherType of IPv4.
 pub const ETHERTYPE_IPV4: u16 = 0x0800;
+/// EtherType of IPv6.
+pub const ETHERTYPE_IPV6: u16 = 0x86dd;
 
 const DESTINATION: usize = 0;
 const SOURCE: usize = 6;
@@ -35,6 +39,12 @@ pub struct MacAddress(pub [u8; 6]);
 pub struct EthernetView<'a>(&'a [u8; LENGTH]);
 
 impl MacAddress {
+    /// A locally administered address that shows the last four bytes of an IP address: for who does not know the real one.
+    pub const fn showing(address: IpAddr) -> Self {
+        let [.., a, b, c, d] = gid_of(address).octets();
+        Self([0x02, 0, a, b, c, d])
+    }
+
     /// Whether it is the address of several: the lowest bit of its first byte.
     pub const fn is_group(self) -> bool {
         self.0[0] & 1 != 0
@@ -64,7 +74,7 @@ impl<'a> EthernetView<'a> {
     }
 }
 
-/// The header of a frame that carries IPv4.
+/// The header of a frame that carries IP.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct EthernetRepr {
     /// Receiver.
@@ -74,15 +84,17 @@ pub struct EthernetRepr {
 }
 
 impl EthernetRepr {
-    /// What the view says; anything but IPv4 is not for us.
+    /// What the view says; anything but IP is not for us.
     pub fn parse(view: &EthernetView<'_>) -> Result<Self, ParseError> {
         match view.ethertype() {
-            ETHERTYPE_IPV4 => Ok(Self { destination: view.destination(), source: view.source() }),
+            ETHERTYPE_IPV4 | ETHERTYPE_IPV6 => {
+                Ok(Self { destination: view.destination(), source: view.source() })
+            }
             _ => Err(ParseError::NotRoce),
         }
     }
 
-    /// Writes the header.
+    /// Writes the header of a frame that carries IPv4.
     pub fn emit(&self, out: &mut [u8; LENGTH]) {
         self.emit_with(ETHERTYPE_IPV4, out);
     }

@@ -2,29 +2,40 @@
 //!
 //! ```text
 //! +----------+------+-----+-----+------------+---------+-----+------+
-//! | Ethernet | IPv4 | UDP | BTH | extensions | payload | pad | ICRC |
+//! | Ethernet |  IP  | UDP | BTH | extensions | payload | pad | ICRC |
 //! +----------+------+-----+-----+------------+---------+-----+------+
-//!     14        20     8     12      0..28       0..      0..3    4      bytes
+//!     14     20 or 40  8     12      0..28       0..      0..3    4      bytes
 //! ```
 
 use crate::datagram::{MAX_DATAGRAM, datagram_length, emit_transport, parse_transport};
-use crate::ethernet::{self, EthernetRepr, EthernetView};
+use crate::ethernet::{self, ETHERTYPE_IPV4, ETHERTYPE_IPV6, EthernetRepr, EthernetView};
+use crate::ip::{self, IpRepr};
 use crate::ipv4::{self, Ipv4Repr, Ipv4View};
+use crate::ipv6::Ipv6Repr;
 use crate::udp::{self, UdpRepr, UdpView};
 use crate::{MacAddress, Operation, ParseError, RoceHeader, UdpPath};
+use core::net::IpAddr;
 
-/// Bytes before the BTH.
+/// Bytes before the BTH over IPv4.
 pub const HEADERS_BELOW_BTH: usize = ethernet::LENGTH + ipv4::LENGTH + udp::LENGTH;
+
+/// Bytes before the BTH of a frame to an address: 42, or 62 over IPv6.
+#[inline]
+pub const fn headers_below_bth(address: IpAddr) -> usize {
+    ethernet::LENGTH + ip::header_length(address) + udp::LENGTH
+}
 
 /// What a frame's lower headers say beyond the [`RoceHeader`]: hop by hop, or of no meaning to RoCE.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Envelope {
     /// Hardware addresses of this hop.
     pub ethernet: EthernetRepr,
-    /// IP identification. The invariant CRC covers it.
+    /// IPv4 identification. The invariant CRC covers it. IPv6 has none: 0.
     pub identification: u16,
-    /// IP "don't fragment". The invariant CRC covers it.
+    /// IPv4 "don't fragment". The invariant CRC covers it. True over IPv6, where routers never cut datagrams.
     pub dont_fragment: bool,
+    /// IPv6 flow label, 20 bits. IPv4 has none: 0.
+    pub flow_label: u32,
     /// IP hops left.
     pub time_to_live: u8,
     /// UDP checksum as it stands in the frame. RoCE senders write 0, "none"; so must whoever changes a frame.
@@ -39,13 +50,14 @@ impl Envelope {
             ethernet: EthernetRepr { destination, source },
             identification: 0,
             dont_fragment: true,
+            flow_label: 0,
             time_to_live: 64,
             udp_checksum: 0,
         }
     }
 }
 
-/// Bytes of a frame for `operation` with `payload_length` bytes, without the frame check sequence.
+/// Bytes of a frame over IPv4 for `operation` with `payload_length` bytes, without the frame check sequence.
 pub const fn frame_length(operation: &Operation, payload_length: usize) -> usize {
     HEADERS_BELOW_BTH + datagram_length(operation, payload_length)
 }
@@ -53,76 +65,88 @@ pub const fn frame_length(operation: &Operation, payload_length: usize) -> usize
 /// Reads an Ethernet frame: its envelope, what it says, and the payload it carries, without pad. What the adapter
 /// appended to reach Ethernet's least length is ignored.
 pub fn parse_frame(bytes: &[u8]) -> Result<(Envelope, RoceHeader, &[u8]), ParseError> {
-    let (ethernet, rest) = EthernetView::split(bytes)?;
-    let ethernet = EthernetRepr::parse(&ethernet)?;
-    let (ipv4, rest) = Ipv4View::split(rest)?;
-    let ipv4 = Ipv4Repr::parse(&ipv4)?;
+    let (view, rest) = EthernetView::split(bytes)?;
+    let ethernet = EthernetRepr::parse(&view)?;
+    let (ip, rest) = match view.ethertype() {
+        ETHERTYPE_IPV6 => Ipv6Repr::split(rest).map(|(ip, rest)| (IpRepr::V6(ip), rest))?,
+        _ => {
+            let (view, rest) = Ipv4View::split(rest)?;
+            (IpRepr::V4(Ipv4Repr::parse(&view)?), rest)
+        }
+    };
     let (udp, rest) = UdpView::split(rest)?;
     let udp = UdpRepr::parse(&udp)?;
-    let (header, payload) = parse_transport(&ipv4, &udp, rest)?;
-    let envelope = Envelope {
-        ethernet,
-        identification: ipv4.identification,
-        dont_fragment: ipv4.dont_fragment,
-        time_to_live: ipv4.time_to_live,
-        udp_checksum: udp.checksum,
+    let (header, payload) = parse_transport(&ip, &udp, rest)?;
+    let below = match ip {
+        IpRepr::V4(Ipv4Repr { identification, dont_fragment, time_to_live, .. }) => {
+            (identification, dont_fragment, 0, time_to_live)
+        }
+        IpRepr::V6(Ipv6Repr { flow_label, hop_limit, .. }) => (0, true, flow_label, hop_limit),
     };
+    let (identification, dont_fragment, flow_label, time_to_live) = below;
+    let udp_checksum = udp.checksum;
+    let envelope =
+        Envelope { ethernet, identification, dont_fragment, flow_label, time_to_live, udp_checksum };
     Ok((envelope, header, payload))
 }
 
-/// Writes what lies before a datagram of `length` bytes in its frame: [`HEADERS_BELOW_BTH`] bytes at the start of `out`.
+/// Writes what lies before a datagram of `length` bytes in its frame to the start of `out`; returns the bytes written, which are
+/// [`headers_below_bth`] of the receiver.
 ///
 /// # Panics
-/// If `out` is too short, or `length` more than [`MAX_DATAGRAM`].
-pub fn emit_headers(envelope: &Envelope, path: &UdpPath, length: usize, out: &mut [u8]) {
-    let (ipv4, udp) = lower_headers(envelope, path, length);
-    emit_lower(envelope, &ipv4, &udp, &mut out[..HEADERS_BELOW_BTH]);
+/// If `out` is too short, `length` more than [`MAX_DATAGRAM`], or the path's addresses of two families.
+pub fn emit_headers(envelope: &Envelope, path: &UdpPath, length: usize, out: &mut [u8]) -> usize {
+    let (ip, udp) = lower_headers(envelope, path, length);
+    let below = headers_below_bth(path.destination);
+    emit_lower(envelope, &ip, &udp, &mut out[..below]);
+    below
 }
 
-fn lower_headers(envelope: &Envelope, path: &UdpPath, length: usize) -> (Ipv4Repr, UdpRepr) {
+fn lower_headers(envelope: &Envelope, path: &UdpPath, length: usize) -> (IpRepr, UdpRepr) {
     assert!(length <= MAX_DATAGRAM, "{length} bytes do not fit into a datagram");
     let udp = UdpRepr {
         source_port: path.source_port,
         length: (udp::LENGTH + length) as u16,
         checksum: envelope.udp_checksum,
     };
-    let ipv4 = Ipv4Repr {
-        source: path.source,
-        destination: path.destination,
-        traffic_class: path.traffic_class,
-        identification: envelope.identification,
-        dont_fragment: envelope.dont_fragment,
-        time_to_live: envelope.time_to_live,
-        total_length: (ipv4::LENGTH + udp::LENGTH + length) as u16,
+    let Envelope { identification, dont_fragment, flow_label, time_to_live, .. } = *envelope;
+    let ip = match IpRepr::of_socket(path, length).unwrap_or_else(|error| panic!("{error}")) {
+        IpRepr::V4(ip) => IpRepr::V4(Ipv4Repr { identification, dont_fragment, time_to_live, ..ip }),
+        IpRepr::V6(ip) => IpRepr::V6(Ipv6Repr { flow_label, hop_limit: time_to_live, ..ip }),
     };
-    (ipv4, udp)
+    (ip, udp)
 }
 
-fn emit_lower(envelope: &Envelope, ipv4: &Ipv4Repr, udp: &UdpRepr, out: &mut [u8]) {
+fn emit_lower(envelope: &Envelope, ip: &IpRepr, udp: &UdpRepr, out: &mut [u8]) {
     let too_short = "`out` has been cut to the length of the headers";
     let (ethernet_out, rest) = out.split_first_chunk_mut().expect(too_short);
-    let (ipv4_out, rest) = rest.split_first_chunk_mut().expect(too_short);
-    let (udp_out, _) = rest.split_first_chunk_mut().expect(too_short);
-    envelope.ethernet.emit(ethernet_out);
-    ipv4.emit(ipv4_out);
-    udp.emit(udp_out);
+    let udp_out = match ip {
+        IpRepr::V4(ip) => {
+            envelope.ethernet.emit_with(ETHERTYPE_IPV4, ethernet_out);
+            let (ip_out, rest) = rest.split_first_chunk_mut().expect(too_short);
+            ip.emit(ip_out);
+            rest
+        }
+        IpRepr::V6(ip) => {
+            envelope.ethernet.emit_with(ETHERTYPE_IPV6, ethernet_out);
+            let (ip_out, rest) = rest.split_first_chunk_mut().expect(too_short);
+            ip.emit(ip_out);
+            rest
+        }
+    };
+    udp.emit(udp_out.first_chunk_mut().expect(too_short));
 }
 
-/// Writes an Ethernet frame to the start of `out`; returns the bytes written, which are [`frame_length`].
+/// Writes an Ethernet frame to the start of `out`; returns the bytes written, which are [`frame_length`] over IPv4.
 ///
 /// # Panics
 /// As [`crate::emit_datagram`] does.
 pub fn emit_frame(envelope: &Envelope, header: &RoceHeader, payload: &[u8], out: &mut [u8]) -> usize {
     let length = datagram_length(&header.operation, payload.len());
-    let path = UdpPath {
-        source: header.source,
-        destination: header.destination,
-        source_port: header.source_port,
-        traffic_class: header.traffic_class,
-    };
-    let (ipv4, udp) = lower_headers(envelope, &path, length);
-    let (lower, transport) = out[..HEADERS_BELOW_BTH + length].split_at_mut(HEADERS_BELOW_BTH);
-    emit_lower(envelope, &ipv4, &udp, lower);
-    emit_transport(&ipv4, &udp, header, payload, None, transport);
-    HEADERS_BELOW_BTH + length
+    let (ip, udp) = lower_headers(envelope, &UdpPath::of(header), length);
+    let below = headers_below_bth(header.destination);
+    let (lower, transport) = out[..below + length].split_at_mut(below);
+    emit_lower(envelope, &ip, &udp, lower);
+    emit_transport(&ip, &udp, header, payload, None, transport);
+    below + length
 }

@@ -7,7 +7,7 @@ use core::str::FromStr;
 /// What lies between Ethernet and the BTH.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Framing {
-    /// RoCEv2: IPv4 and UDP port 4791. Any network carries it.
+    /// RoCEv2: IP and UDP port 4791. Any network carries it.
     #[default]
     RoceV2,
     /// RoCE v1: a global route header, straight above Ethernet ([`v1`](crate::v1)).
@@ -22,7 +22,7 @@ impl Framing {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::RoceV2, Self::RoceV1];
 
-    /// Bytes of an Ethernet frame for `operation` with `payload_length` bytes, without the frame check sequence.
+    /// Bytes of an Ethernet frame (of RoCEv2 over IPv4) for `operation` with `payload_length` bytes, without the frame check sequence.
     pub const fn frame_length(self, operation: &Operation, payload_length: usize) -> usize {
         match self {
             Self::RoceV2 => frame::frame_length(operation, payload_length),

@@ -14,7 +14,7 @@
 
 use crate::ParseError;
 use crate::field::{bytes_at, put, u16_at, u32_at};
-use core::net::{Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv6Addr};
 
 /// Bytes of the header.
 pub const LENGTH: usize = 40;
@@ -44,7 +44,22 @@ impl<'a> GrhView<'a> {
 
     /// Version 6, and a BTH follows.
     pub const fn is_before_bth(&self) -> bool {
-        u32_at(self.0, FIRST_WORD) >> 28 == VERSION && self.0[NEXT_HEADER] == NEXT_HEADER_BTH
+        self.version() == VERSION as u8 && self.next_header() == NEXT_HEADER_BTH
+    }
+
+    /// Version: 6.
+    pub const fn version(&self) -> u8 {
+        (u32_at(self.0, FIRST_WORD) >> 28) as u8
+    }
+
+    /// What follows.
+    pub const fn next_header(&self) -> u8 {
+        self.0[NEXT_HEADER]
+    }
+
+    /// Hops left.
+    pub const fn hop_limit(&self) -> u8 {
+        self.0[HOP_LIMIT]
     }
 
     /// Traffic class: DSCP and ECN.
@@ -73,14 +88,13 @@ impl<'a> GrhView<'a> {
     }
 }
 
-/// The header as this project writes it: GIDs are IPv4 addresses (`::ffff:a.b.c.d`), as adapters have them for their IP addresses;
-/// 64 hops.
+/// The header as this project writes it: GIDs are IP addresses, those of IPv4 as `::ffff:a.b.c.d`, as adapters have them; 64 hops.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct GrhRepr {
     /// Sender.
-    pub source: Ipv4Addr,
+    pub source: IpAddr,
     /// Receiver.
-    pub destination: Ipv4Addr,
+    pub destination: IpAddr,
     /// DSCP and ECN.
     pub traffic_class: u8,
     /// What way the frame is to take: 20 bits.
@@ -90,15 +104,18 @@ pub struct GrhRepr {
 }
 
 impl GrhRepr {
-    /// What the view says, for what begins where the header ends; GIDs that are no IPv4 addresses are somebody else's.
+    /// What the view says, for what begins where the header ends; both GIDs are addresses of one family.
     pub fn parse(view: &GrhView<'_>) -> Result<Self, ParseError> {
-        let address = |gid: Ipv6Addr| gid.to_ipv4_mapped().ok_or(ParseError::NotRoce);
         if !view.is_before_bth() {
             return Err(ParseError::NotRoce);
         }
+        let [source, destination] = [view.source(), view.destination()].map(|gid| gid.to_canonical());
+        if source.is_ipv4() != destination.is_ipv4() {
+            return Err(ParseError::TwoFamilies);
+        }
         Ok(Self {
-            source: address(view.source())?,
-            destination: address(view.destination())?,
+            source,
+            destination,
             traffic_class: view.traffic_class(),
             flow_label: view.flow_label(),
             payload_length: view.payload_length(),
@@ -108,12 +125,32 @@ impl GrhRepr {
     /// Writes the header.
     pub fn emit(&self, out: &mut [u8; LENGTH]) {
         const HOPS: u8 = 64;
-        let first = VERSION << 28 | u32::from(self.traffic_class) << 20 | self.flow_label & 0xf_ffff;
-        put(out, FIRST_WORD, &first.to_be_bytes());
-        put(out, PAYLOAD_LENGTH, &self.payload_length.to_be_bytes());
-        out[NEXT_HEADER] = NEXT_HEADER_BTH;
-        out[HOP_LIMIT] = HOPS;
-        put(out, SOURCE, &self.source.to_ipv6_mapped().octets());
-        put(out, DESTINATION, &self.destination.to_ipv6_mapped().octets());
+        let gids = [self.source, self.destination].map(gid_of);
+        write(out, gids, (self.traffic_class, self.flow_label), self.payload_length, (NEXT_HEADER_BTH, HOPS));
     }
+}
+
+/// The GID of an address.
+pub const fn gid_of(address: IpAddr) -> Ipv6Addr {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
+    }
+}
+
+/// Writes a header of this layout: sender and receiver, traffic class and flow label, length, next header and hop limit.
+pub(crate) fn write(
+    out: &mut [u8; LENGTH],
+    [source, destination]: [Ipv6Addr; 2],
+    (traffic_class, flow_label): (u8, u32),
+    payload_length: u16,
+    (next_header, hop_limit): (u8, u8),
+) {
+    let first = VERSION << 28 | u32::from(traffic_class) << 20 | flow_label & 0xf_ffff;
+    put(out, FIRST_WORD, &first.to_be_bytes());
+    put(out, PAYLOAD_LENGTH, &payload_length.to_be_bytes());
+    out[NEXT_HEADER] = next_header;
+    out[HOP_LIMIT] = hop_limit;
+    put(out, SOURCE, &source.octets());
+    put(out, DESTINATION, &destination.octets());
 }

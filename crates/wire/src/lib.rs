@@ -7,7 +7,7 @@
 //!
 //! Parsing takes any bytes at all: it never panics, never allocates, never trusts a length, and believes nothing
 //! before the invariant CRC matches. Building writes into a caller's buffer and never allocates. IPv4 without options
-//! only; no fragments, no VLAN tags.
+//! and IPv6 without extension headers; no fragments, no VLAN tags.
 #![no_std]
 extern crate alloc;
 
@@ -26,7 +26,9 @@ mod framing;
 pub mod grh;
 pub mod icrc;
 pub mod immediate;
+pub mod ip;
 pub mod ipv4;
+pub mod ipv6;
 pub mod multiwrite;
 pub mod netreduce;
 mod operation;
@@ -43,7 +45,9 @@ pub use datagram::{
 };
 pub use error::ParseError;
 pub use ethernet::{EthernetRepr, MacAddress};
-pub use frame::{Envelope, HEADERS_BELOW_BTH, emit_frame, emit_headers, frame_length, parse_frame};
+pub use frame::{
+    Envelope, HEADERS_BELOW_BTH, emit_frame, emit_headers, frame_length, headers_below_bth, parse_frame,
+};
 pub use framing::{Framing, NoFraming};
 pub use psn::{Psn, SequenceNumber};
 pub use roce::{

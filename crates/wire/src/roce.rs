@@ -5,7 +5,7 @@
 
 use crate::Psn;
 use crate::bth::BthRepr;
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 
 /// The largest queue pair number: 24 bits.
 pub const MAX_QPN: u32 = 0x00ff_ffff;
@@ -30,7 +30,7 @@ impl QpNumber {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Endpoint {
     /// Address of the host's NIC or of the switch.
-    pub ip: Ipv4Addr,
+    pub ip: IpAddr,
     /// Queue pair at that address.
     pub qp: QpNumber,
 }
@@ -161,13 +161,13 @@ pub enum Operation {
     CongestionNotification,
 }
 
-/// The header of a RoCEv2 frame, everything the invariant CRC protects but the payload.
+/// The header of a RoCEv2 frame, everything the invariant CRC protects but the payload. Both addresses are of one family.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RoceHeader {
     /// Sender's address.
-    pub source: Ipv4Addr,
+    pub source: IpAddr,
     /// Receiver's address.
-    pub destination: Ipv4Addr,
+    pub destination: IpAddr,
     /// UDP source port: entropy for load balancing. The destination port is always 4791.
     pub source_port: u16,
     /// IP type-of-service byte: DSCP and ECN. Not protected by the invariant CRC.
@@ -195,8 +195,8 @@ pub struct RoceHeader {
 impl RoceHeader {
     /// A header with everything but its meaning at the defaults: port 4791 both ways, default partition, no flags.
     pub const fn new(
-        source: Ipv4Addr,
-        destination: Ipv4Addr,
+        source: IpAddr,
+        destination: IpAddr,
         destination_qp: QpNumber,
         psn: Psn,
         operation: Operation,
@@ -219,7 +219,7 @@ impl RoceHeader {
     }
 
     /// What a BTH and an operation say, on a path of source, destination, source port and traffic class.
-    pub(crate) fn of_bth(path: (Ipv4Addr, Ipv4Addr, u16, u8), bth: &BthRepr, operation: Operation) -> Self {
+    pub(crate) fn of_bth(path: (IpAddr, IpAddr, u16, u8), bth: &BthRepr, operation: Operation) -> Self {
         let (source, destination, source_port, traffic_class) = path;
         Self {
             source,

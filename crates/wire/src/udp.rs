@@ -10,7 +10,7 @@
 //! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //! ```
 //!
-//! RoCE senders leave the checksum out (zero), as the invariant CRC protects more. One that is there is carried but not
+//! RoCE senders leave the checksum out (zero), over IPv6, too, as the invariant CRC protects more. One that is there is carried but not
 //! checked: where an adapter is to complete it, a local capture or a virtual link shows it half made.
 
 use crate::ParseError;
@@ -31,7 +31,7 @@ pub(crate) const CHECKSUM: usize = 6;
 pub struct UdpView<'a>(&'a [u8; LENGTH]);
 
 impl<'a> UdpView<'a> {
-    /// Views the start of `bytes`, an IPv4 datagram's whole payload; returns what follows, too.
+    /// Views the start of `bytes`, an IP datagram's whole payload; returns what follows, too.
     pub fn split(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), ParseError> {
         let (header, rest) = bytes.split_first_chunk().ok_or(ParseError::Truncated)?;
         let view = Self(header);

@@ -181,7 +181,7 @@ def init(**options: Any) -> Group:
 
     What is not said is as the environment says. `manager`: HOST:PORT; `job`: what the nodes' names begin with; `rank`, `world`;
     `server`: how many ranks in a row are on one (LOCAL_WORLD_SIZE); `address`:
-    the IPv4 address of this rank's frames; `design`: what groups run; `settings`: pairs of keys and values; `join_limit`, `limit`: seconds
+    the address of this rank's frames, IPv4 or IPv6; `design`: what groups run; `settings`: pairs of keys and values; `join_limit`, `limit`: seconds
     that ranks wait for each other, and that an operation may take; `identity`: a file with a certificate.
     """
     global _world, _endpoint

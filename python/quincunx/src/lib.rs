@@ -88,7 +88,7 @@ impl Endpoint {
             options.manager = text.parse().map_err(|_| wrong("a manager as HOST:PORT", text))?;
         }
         if let Some(text) = address {
-            options.address = Some(text.parse().map_err(|_| wrong("an IPv4 address", text))?);
+            options.address = Some(text.parse().map_err(|_| wrong("an IP address", text))?);
         }
         options.job = job.unwrap_or(options.job);
         options.rank = rank.unwrap_or(options.rank);

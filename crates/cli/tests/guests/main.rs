@@ -10,7 +10,7 @@ use quincunx_perf::launch::{ChildArguments, LinkKind, Processes};
 use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks, Row, run};
 use quincunx_scenario::{Override, Scenario};
 use quincunx_units::Duration;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -196,7 +196,7 @@ fn all_of_it_is_right_when_one_in_a_hundred_frames_is_lost_there_and_back() {
 }
 
 /// Congestion notifications (opcode 0x81, annex A17) in a capture of Ethernet frames, and to whom.
-fn notifications(capture: &Path) -> Vec<Ipv4Addr> {
+fn notifications(capture: &Path) -> Vec<IpAddr> {
     let bytes = std::fs::read(capture).expect("the switch has written it");
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize;
     let (mut at, mut found) = (0, Vec::new());
@@ -207,7 +207,7 @@ fn notifications(capture: &Path) -> Vec<Ipv4Addr> {
             && kind == 6
             && frame.get(42) == Some(&0x81)
         {
-            found.push(Ipv4Addr::new(frame[30], frame[31], frame[32], frame[33]));
+            found.push(IpAddr::from([frame[30], frame[31], frame[32], frame[33]]));
         }
         at += length;
     }

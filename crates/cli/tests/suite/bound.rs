@@ -2,7 +2,7 @@
 //! addresses, queue pair, PSN and CRC. Real processes in network namespaces.
 
 use crate::intruder::{Intruder, PAYLOAD, Tap, datagram, raw_sender, shell, watch};
-use nix::sys::socket::{MsgFlags, SockaddrIn, sendto};
+use nix::sys::socket::{MsgFlags, SockaddrStorage, sendto};
 use quincunx_design::FabricKind;
 use quincunx_designs::CATALOG;
 use quincunx_driver_net::netns::NetnsNode;
@@ -11,7 +11,7 @@ use quincunx_perf::launch::{ChildArguments, LinkKind, Processes};
 use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks, run};
 use quincunx_scenario::Scenario;
 use quincunx_wire::{Psn, RoceHeader};
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -88,7 +88,7 @@ fn attacked(packet_sockets: bool, any_interface: bool, reverse_path_filter: bool
 /// Sends as rank 0, with the next PSNs and numbers of its own.
 fn forge(evil: &OwnedFd, tips: &Receiver<RoceHeader>, stop: &AtomicBool, forged: &AtomicU64) {
     let numbers: Vec<u8> = (0..PAYLOAD / 4).flat_map(|_| 666_f32.to_le_bytes()).collect();
-    let to = SockaddrIn::from(SocketAddrV4::new(NetnsNode::Switch(0).address(), 0));
+    let to = SockaddrStorage::from(SocketAddr::new(NetnsNode::Switch(0).address(), 0));
     while !stop.load(Ordering::Relaxed) {
         let Ok(seen) = tips.recv_timeout(std::time::Duration::from_millis(50)) else { continue };
         for ahead in 1..=AHEAD {

@@ -10,7 +10,7 @@
 //! ones with some bits turned over, cut ones, and nothing but noise.
 
 use crate::intruder::{Intruder, PAYLOAD, Tap, datagram, raw_sender, shell, watch};
-use nix::sys::socket::{MsgFlags, SockaddrIn, sendto};
+use nix::sys::socket::{MsgFlags, SockaddrStorage, sendto};
 use quincunx_design::FabricKind;
 use quincunx_designs::CATALOG;
 use quincunx_driver_net::netns::NetnsNode;
@@ -20,7 +20,7 @@ use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks, run};
 use quincunx_scenario::Scenario;
 use quincunx_wire::{Operation, Position, Psn, QpNumber, RoceHeader, UdpPath, parse_datagram};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Mutex;
@@ -185,7 +185,7 @@ fn send(
     seen: &Mutex<Seen>,
     sent: &AtomicU64,
 ) {
-    let to = SockaddrIn::from(SocketAddrV4::new(NetnsNode::Switch(0).address(), 0));
+    let to = SockaddrStorage::from(SocketAddr::new(NetnsNode::Switch(0).address(), 0));
     let mut chance = Chance(0x9e37_79b9_7f4a_7c15);
     let (mut begun, mut due) = (Instant::now(), 0);
     while !stop.load(Ordering::Relaxed) {
@@ -304,7 +304,7 @@ fn hostile_frames_change_no_result_and_take_no_memory() {
 #[test]
 fn what_is_mutated_is_no_frame() {
     let mut chance = Chance(1);
-    let ends = [1, 2].map(|last| Ipv4Addr::new(10, 0, 0, last));
+    let ends = [1, 2].map(|last| IpAddr::from([10, 0, 0, last]));
     let header =
         RoceHeader::new(ends[0], ends[1], QpNumber::new(17), Psn::new(5), Operation::Send(Position::Middle));
     let path =

@@ -12,7 +12,7 @@ use quincunx_driver_net::netns::{NetnsFabric, NetnsNode};
 use quincunx_runtime::ROCE_PORT;
 use quincunx_wire::{RoceHeader, UdpPath, emit_datagram, parse_datagram};
 use std::fs::File;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ pub(crate) const PAYLOAD: usize = 1024;
 const HEAD: usize = 14 + 20 + 8;
 
 /// Where the third party is.
-const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 180);
+const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 180));
 
 /// The namespace of the third party. It goes with the value.
 pub(crate) struct Intruder {
@@ -114,7 +114,7 @@ pub(crate) fn watch(tap: &Tap, stop: &AtomicBool, mut seen: impl FnMut(RoceHeade
             Err(error) => panic!("{error}"),
         };
         let Some(bytes) = frame[..length].get(HEAD..) else { continue };
-        if frame[26..30] != rank.octets() || frame[30..34] != switch.octets() || frame[23] != 17 {
+        if frame[26..30] != octets(rank) || frame[30..34] != octets(switch) || frame[23] != 17 {
             continue;
         }
         let source_port = u16::from_be_bytes([frame[34], frame[35]]);
@@ -137,10 +137,17 @@ pub(crate) fn datagram(header: &RoceHeader, payload: &[u8]) -> Vec<u8> {
     let total = bytes.len() as u16;
     bytes[..10].copy_from_slice(&[0x45, header.traffic_class, 0, 0, 0, 0, 0x40, 0, 64, 17]);
     bytes[2..4].copy_from_slice(&total.to_be_bytes());
-    bytes[12..16].copy_from_slice(&header.source.octets());
-    bytes[16..20].copy_from_slice(&header.destination.octets());
+    bytes[12..16].copy_from_slice(&octets(header.source));
+    bytes[16..20].copy_from_slice(&octets(header.destination));
     bytes[20..22].copy_from_slice(&header.source_port.to_be_bytes());
     bytes[22..24].copy_from_slice(&ROCE_PORT.to_be_bytes());
     bytes[24..26].copy_from_slice(&(total - 20).to_be_bytes());
     bytes
+}
+
+fn octets(address: IpAddr) -> [u8; 4] {
+    match address {
+        IpAddr::V4(address) => address.octets(),
+        IpAddr::V6(_) => unreachable!("the fabric is one of IPv4"),
+    }
 }

@@ -9,6 +9,7 @@ mod hostile;
 mod imports;
 mod inputs;
 mod intruder;
+mod ipv6;
 mod jobs;
 mod keys;
 mod layers;

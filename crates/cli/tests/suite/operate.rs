@@ -5,7 +5,7 @@ use quincunx_control::{Instruction, NodeDescription, Progress, Report};
 use quincunx_control_grpc::{ClientConfig, ControlClient, ManagerAddress};
 use serde_json::Value;
 use std::io::Read;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -41,7 +41,7 @@ impl Fabric {
         let stop = Arc::new(AtomicBool::new(false));
         let address: ManagerAddress = at.parse().unwrap();
         let host = |(name, last): (&str, u8)| {
-            let node = NodeDescription::host(name.into(), Ipv4Addr::new(a, b, c, last), 64);
+            let node = NodeDescription::host(name.into(), IpAddr::from([a, b, c, last]), 64);
             let client = ControlClient::connect(address.clone(), ClientConfig::default()).unwrap();
             let attachment = client.attach(&node).unwrap();
             let stop = Arc::clone(&stop);

@@ -3,7 +3,8 @@
 
 use nix::sys::socket::sockopt::ReceiveTimeout;
 use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, recv, sendto, setsockopt, socket,
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrStorage, recv, sendto, setsockopt,
+    socket,
 };
 use nix::sys::time::TimeVal;
 use quincunx_design::FabricKind;
@@ -15,7 +16,7 @@ use quincunx_perf::launch::{ChildArguments, LinkKind, Processes};
 use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks, run};
 use quincunx_scenario::Scenario;
 use std::io::{Read, Write};
-use std::net::{SocketAddrV4, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::process::Stdio;
@@ -46,7 +47,7 @@ fn ping(from: &Guest, to: &Guest, stop: &AtomicBool) -> u16 {
         socket(AddressFamily::Inet, SockType::Raw, SockFlag::empty(), SockProtocol::Icmp).unwrap()
     });
     setsockopt(&socket, ReceiveTimeout, &TimeVal::new(LIMIT.as_secs() as i64, 0)).unwrap();
-    let target = SockaddrIn::from(SocketAddrV4::new(to.host.address(), 0));
+    let target = SockaddrStorage::from(SocketAddr::new(to.host.address(), 0));
     let mut number = 0_u16;
     while !stop.load(Ordering::Relaxed) {
         number += 1;
@@ -69,16 +70,15 @@ fn ping(from: &Guest, to: &Guest, stop: &AtomicBool) -> u16 {
 
 /// Sends streams (TCP) from one host to another until told to stop; how many came whole.
 fn streams(from: &Guest, to: &Guest, stop: &AtomicBool) -> u32 {
-    let target = SocketAddrV4::new(to.host.address(), 5000);
+    let target = SocketAddr::new(to.host.address(), 5000);
     let listener = in_namespace(&to.namespace, || TcpListener::bind(target).unwrap());
     let mut count = 0;
     let sent: Vec<u8> = (0..STREAM).map(|place| (place / 7) as u8).collect();
     while !stop.load(Ordering::Relaxed) {
         thread::scope(|scope| {
             scope.spawn(|| {
-                let mut stream = in_namespace(&from.namespace, || {
-                    TcpStream::connect_timeout(&target.into(), LIMIT).unwrap()
-                });
+                let mut stream =
+                    in_namespace(&from.namespace, || TcpStream::connect_timeout(&target, LIMIT).unwrap());
                 stream.set_write_timeout(Some(LIMIT)).unwrap();
                 stream.write_all(&sent).unwrap();
             });
@@ -164,7 +164,7 @@ fn a_switch_forwards_before_it_has_a_manager_and_after_and_attaches_to_the_next(
         "switch --name s0 --address 10.77.0.192/24 --port h0 --port h1 --patience 100ms --log-level off --metrics 127.0.0.1:9791",
     );
     let socket = |host| {
-        let address = SocketAddrV4::new(NetnsNode::Host(host).address(), 7000);
+        let address = SocketAddr::new(NetnsNode::Host(host).address(), 7000);
         let socket =
             in_namespace(&fabric.namespace(NetnsNode::Host(host)), || UdpSocket::bind(address).unwrap());
         socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();

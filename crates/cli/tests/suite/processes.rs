@@ -10,7 +10,7 @@ use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks, run};
 use quincunx_scenario::Scenario;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddrV4, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -186,7 +186,7 @@ fn forwards_while_adding_up(packet_sockets: bool) {
     let kind = LinkKind::Netns { rate: None, mtu: 1500 };
     let mut fabric = Processes::start(&shape, kind, Path::new(PROGRAM), arguments, None).unwrap();
     let namespaces = fabric.namespaces().expect("it has namespaces");
-    let at = |host: NetnsNode| SocketAddrV4::new(host.address(), 7777);
+    let at = |host: NetnsNode| SocketAddr::new(host.address(), 7777);
     let [sender, receiver] = [0, 2].map(NetnsNode::Host);
     let open = |node| {
         std::thread::scope(|scope| {
@@ -386,7 +386,7 @@ fn a_switch_tells_the_manager_when_a_link_of_its_goes_down_and_comes_back() {
 #[test]
 fn a_rank_of_another_framing_refuses_the_group_and_all_hear_why() {
     let [.., high, low] = std::process::id().to_be_bytes();
-    let address = |last: u8| std::net::Ipv4Addr::new(127, high | 128, low, last);
+    let address = |last: u8| std::net::IpAddr::from([127, high | 128, low, last]);
     let mut manager = start(&format!("manager --listen {}:0", address(9)), None);
     let manager_at = listens_at(&mut manager);
     let node = |role: &str, name: &str, last: u8| {

@@ -11,7 +11,7 @@ use quincunx_design::Value;
 use quincunx_designs::{CATALOG, FALLBACK};
 use quincunx_units::{ByteCount, Duration};
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::thread::JoinHandle;
 
 /// The most that any message may take: far more than any does.
@@ -30,7 +30,7 @@ pub(crate) fn names(what: &str, count: usize) -> Vec<String> {
 }
 
 pub(crate) fn host(number: u8) -> NodeDescription {
-    NodeDescription::host(format!("rank-{number}"), Ipv4Addr::new(127, 0, 1, number), 64)
+    NodeDescription::host(format!("rank-{number}"), IpAddr::from([127, 0, 1, number]), 64)
 }
 
 pub(crate) fn switch(number: u8) -> NodeDescription {
@@ -38,7 +38,7 @@ pub(crate) fn switch(number: u8) -> NodeDescription {
         role: Role::Switch,
         designs: ["epic-1", "epic-2", "epic-3"].map(String::from).into(),
         memory: ByteCount::new(1 << 20),
-        ..NodeDescription::host(format!("switch-{number}"), Ipv4Addr::new(127, 0, 2, number), 64)
+        ..NodeDescription::host(format!("switch-{number}"), IpAddr::from([127, 0, 2, number]), 64)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::memory::{Region, Shortage, SwitchMemory};
 use crate::{AttachError, Holding, NodeDescription};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 use quincunx_collective::GroupId;
 use quincunx_units::ByteCount;
 use quincunx_wire::{Endpoint, MAX_QPN, QpNumber};
@@ -20,7 +20,7 @@ pub(super) struct Nodes {
     nodes: BTreeMap<String, Node>,
     /// By address, also of nodes that are gone: a node that comes back does not get the queue pairs of its former
     /// life, for which packets may still be under way.
-    next_qp: BTreeMap<Ipv4Addr, u32>,
+    next_qp: BTreeMap<IpAddr, u32>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

@@ -10,10 +10,10 @@ use quincunx_design::GroupContext;
 use quincunx_units::ByteCount;
 use quincunx_wire::Endpoint;
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
-fn core(number: u8) -> Ipv4Addr {
-    Ipv4Addr::new(127, 0, 3, number)
+fn core(number: u8) -> IpAddr {
+    IpAddr::from([127, 0, 3, number])
 }
 
 /// The switch `s0` of two cores, and hosts.
@@ -44,9 +44,9 @@ fn edges_of(site: &mut Site, wanted: &GroupRequest) -> (GroupId, Vec<Endpoint>) 
 }
 
 /// Where they are: all at one address.
-fn place(site: &mut Site, ranks: u16) -> (GroupId, Ipv4Addr) {
+fn place(site: &mut Site, ranks: u16) -> (GroupId, IpAddr) {
     let (group, edges) = edges(site, ranks);
-    let places: BTreeSet<Ipv4Addr> = edges.iter().map(|edge| edge.ip).collect();
+    let places: BTreeSet<IpAddr> = edges.iter().map(|edge| edge.ip).collect();
     assert_eq!(places.len(), 1, "{edges:?}");
     (group, edges[0].ip)
 }
@@ -126,7 +126,7 @@ fn in_lanes(ranks: u16, lanes: u16) -> GroupRequest {
 }
 
 /// Where each lane of a new group is, of which each has an edge for each rank.
-fn places(site: &mut Site, ranks: u16, lanes: u16) -> Vec<Ipv4Addr> {
+fn places(site: &mut Site, ranks: u16, lanes: u16) -> Vec<IpAddr> {
     let edges = edges_of(site, &in_lanes(ranks, lanes)).1;
     assert_eq!(edges.len(), usize::from(ranks * lanes));
     let lane = |edges: &[Endpoint]| {

@@ -577,6 +577,23 @@ fn a_group_of_nodes_whose_frames_travel_differently_is_refused_in_one_line() {
 }
 
 #[test]
+fn a_group_of_nodes_with_addresses_of_two_families_is_refused_in_one_line() {
+    let over_ipv6 = |node| NodeDescription { address: "fd77::7".parse().expect("an address"), ..node };
+    let mut site = Site::new(0, 0);
+    for node in [host(0), host(1), over_ipv6(host(2))] {
+        site.attach(node);
+    }
+    let error = site.begin(&request(3, "ring")).unwrap_err();
+    let expected = format!(
+        "expected addresses of one IP family in a group, found {} of \"r0\" and fd77::7 of \"r2\"; start both with --address of \
+         the same family",
+        host(0).address
+    );
+    assert_eq!(error.to_string(), expected);
+    assert!(site.begin(&request(2, "ring")).is_ok(), "the others can go on");
+}
+
+#[test]
 fn a_group_runs_where_frames_of_all_its_nodes_are_ethernet_frames_of_their_own_type() {
     let ethernet = |node| NodeDescription { encapsulation: Encapsulation::Ethernet, ..node };
     let designs = ["netreduce".to_string()].into();

@@ -5,7 +5,7 @@ use quincunx_design::{Connection, FabricKind, Member, Naming, Node, Peer, Plan, 
 use quincunx_fabric::TreeNodeId;
 use quincunx_units::ByteCount;
 use quincunx_wire::{Endpoint, Psn, QpNumber};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 const SWITCH: Member = Member::Switch(TreeNodeId(9));
 
@@ -54,7 +54,7 @@ fn endpoints() -> impl FnMut(Member) -> Endpoint {
             Member::Rank(rank) => rank.0 as u8,
             Member::Switch(node) => 100 + node.0 as u8,
         };
-        Endpoint { ip: Ipv4Addr::new(127, 0, 0, last), qp: QpNumber::new(next) }
+        Endpoint { ip: IpAddr::from([127, 0, 0, last]), qp: QpNumber::new(next) }
     }
 }
 
@@ -89,7 +89,7 @@ fn connections_stand_by_number_and_their_ends_meet() {
         assert_eq!((at_switch.local, at_switch.remote), (at_rank.remote, at_rank.local));
         assert_eq!(
             at_switch.local.ip,
-            Ipv4Addr::new(127, 0, 0, 109),
+            IpAddr::from([127, 0, 0, 109]),
             "the switch's own end is at the switch"
         );
     }

@@ -10,7 +10,7 @@ use quincunx_fabric::{IncTree, TreeShape};
 use quincunx_units::ByteCount;
 use quincunx_wire::{Endpoint, Psn, QpNumber};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 const PSN: Psn = Psn::new(0xff_fff0);
 
@@ -37,12 +37,12 @@ fn any_placement() -> impl Strategy<Value = (FabricKind, Placement)> {
     prop_oneof![tree, mesh, ring, servers]
 }
 
-fn address(member: Member) -> Ipv4Addr {
+fn address(member: Member) -> IpAddr {
     let [high, low] = match member {
         Member::Rank(rank) => rank.0.to_be_bytes(),
         Member::Switch(node) => (1 << 15 | node.0).to_be_bytes(),
     };
-    Ipv4Addr::new(127, 1, high, low)
+    IpAddr::from([127, 1, high, low])
 }
 
 /// What each member is told; queue pairs count up at each address.
@@ -62,7 +62,7 @@ fn contexts(
         domains: placement.domains,
         initial_psn: PSN,
     };
-    let mut next: BTreeMap<Ipv4Addr, u32> = BTreeMap::new();
+    let mut next: BTreeMap<IpAddr, u32> = BTreeMap::new();
     let told = plan.contexts(
         &naming,
         |node| node.0.to_string(),

@@ -11,7 +11,7 @@
 
 use quincunx_units::BitRate;
 use std::fmt::Write as _;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use super::NetnsError;
 
@@ -35,18 +35,32 @@ pub enum NetnsNode {
 
 impl NetnsNode {
     /// Its address: hosts from 10.77.0.1 up, switches from 10.77.0.192 up.
-    pub fn address(self) -> Ipv4Addr {
+    pub fn address(self) -> IpAddr {
+        IpAddr::from([10, 77, 0, self.number()])
+    }
+
+    /// The last byte of its addresses.
+    pub fn number(self) -> u8 {
         match self {
-            Self::Host(index) => Ipv4Addr::new(10, 77, 0, 1 + index as u8),
-            Self::Switch(index) => Ipv4Addr::new(10, 77, 0, FIRST_SWITCH + index as u8),
+            Self::Host(index) => 1 + index as u8,
+            Self::Switch(index) => FIRST_SWITCH + index as u8,
         }
     }
 
     /// A locally administered Ethernet address made of the IP address; on all interfaces of a host, each a link of its own.
     fn mac(self) -> String {
-        let [a, b, c, d] = self.address().octets();
-        format!("02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
+        format!("02:00:0a:4d:00:{:02x}", self.number())
     }
+}
+
+/// By which addresses nodes are known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Family {
+    /// 10.77.0.1 and up.
+    #[default]
+    V4,
+    /// fd77::1 and up.
+    V6,
 }
 
 /// Who is joined with whom.
@@ -128,6 +142,8 @@ pub struct Layout {
     pub rate: Option<BitRate>,
     /// What switches do.
     pub switching: Switching,
+    /// What addresses nodes have.
+    pub family: Family,
 }
 
 /// What a node is made of.
@@ -161,7 +177,7 @@ impl Layout {
 
     /// Routed, if it is a tree.
     pub fn new(wiring: Wiring, mtu: u16, rate: Option<BitRate>) -> Self {
-        Self { wiring, mtu, rate, switching: Switching::Routed }
+        Self { wiring, mtu, rate, switching: Switching::Routed, family: Family::V4 }
     }
 
     /// The same with bridges for switches.
@@ -174,6 +190,31 @@ impl Layout {
     #[must_use]
     pub fn ports(self) -> Self {
         Self { switching: Switching::Ports, ..self }
+    }
+
+    /// The same with addresses of IPv6.
+    #[must_use]
+    pub fn over_ipv6(self) -> Self {
+        Self { family: Family::V6, ..self }
+    }
+
+    /// A node's address.
+    pub fn address(&self, node: NetnsNode) -> IpAddr {
+        match self.family {
+            Family::V4 => node.address(),
+            Family::V6 => IpAddr::from([0xfd77, 0, 0, 0, 0, 0, 0, node.number().into()]),
+        }
+    }
+
+    /// Its address as `ip addr add` takes it, as one of a network of all or by itself. Nobody need ask whether another has it.
+    fn own(&self, node: NetnsNode, is_of_network: bool) -> String {
+        let address = self.address(node);
+        match (self.family, is_of_network) {
+            (Family::V4, true) => format!("addr add {address}/24"),
+            (Family::V4, false) => format!("addr add {address}/32"),
+            (Family::V6, true) => format!("addr add {address}/64 nodad"),
+            (Family::V6, false) => format!("addr add {address}/128 nodad"),
+        }
     }
 
     pub(super) fn check(&self) -> Result<(), NetnsError> {
@@ -270,16 +311,16 @@ impl Layout {
         let switch_base = hosts.len();
         let is_bridged = self.switching == Switching::Bridged;
         for orders in &mut all[switch_base..] {
-            let (address, mac) = (orders.node.address(), orders.node.mac());
+            let (own, mac) = (|is_of_network| self.own(orders.node, is_of_network), orders.node.mac());
             if self.switching == Switching::Ports {
                 continue;
             }
             if is_bridged {
                 let _ =
                     writeln!(orders.ip, "link add br0 address {mac} type bridge\nlink set br0 mtu {mtu} up");
-                let _ = writeln!(orders.ip, "addr add {address}/24 dev br0");
+                let _ = writeln!(orders.ip, "{} dev br0", own(true));
             } else {
-                let _ = writeln!(orders.ip, "addr add {address}/32 dev lo");
+                let _ = writeln!(orders.ip, "{} dev lo", own(false));
             }
         }
         let enable = |node: NetnsNode, port: &str| match self.switching {
@@ -313,7 +354,7 @@ impl Layout {
             match node {
                 NetnsNode::Host(_) => {
                     let _ = writeln!(text, "link set eth0 address {} up", node.mac());
-                    let _ = writeln!(text, "addr add {}/24 dev eth0", node.address());
+                    let _ = writeln!(text, "{} dev eth0", self.own(node, true));
                 }
                 NetnsNode::Switch(switch) => {
                     put[switch].iter().for_each(|port| text.push_str(&enable(node, port)));
@@ -332,10 +373,10 @@ impl Layout {
                         vec![("br0".to_owned(), other)]
                     }
                 };
-                let address = other.address();
+                let address = self.address(other);
                 match (self.switching, node) {
                     (Switching::Routed, NetnsNode::Switch(_)) => {
-                        let _ = write!(text, "route add {address}/32 src {}", node.address());
+                        let _ = write!(text, "route add {address} src {}", self.address(node));
                         match &next[..] {
                             [(device, _)] => _ = writeln!(text, " dev {device}"),
                             several => {
@@ -371,8 +412,8 @@ impl Layout {
         let mtu = self.mtu;
         let orders = |host: usize| {
             let node = NetnsNode::Host(host);
-            let address = node.address();
-            let mut ip = format!("link set lo up\naddr add {address}/32 dev lo\n");
+            let address = self.address(node);
+            let mut ip = format!("link set lo up\n{} dev lo\n", self.own(node, false));
             for other in host + 1..hosts {
                 let there = namespace(NetnsNode::Host(other));
                 let _ = writeln!(
@@ -383,8 +424,8 @@ impl Layout {
             let others = (0..hosts).filter(|other| *other != host);
             for (other, peer) in others.clone().map(|other| (other, NetnsNode::Host(other))) {
                 let _ = writeln!(ip, "link set l{other} address {} up", node.mac());
-                let _ = writeln!(ip, "route add {}/32 dev l{other} src {address}", peer.address());
-                let _ = writeln!(ip, "neigh add {} lladdr {} dev l{other}", peer.address(), peer.mac());
+                let _ = writeln!(ip, "route add {} dev l{other} src {address}", self.address(peer));
+                let _ = writeln!(ip, "neigh add {} lladdr {} dev l{other}", self.address(peer), peer.mac());
             }
             Orders {
                 node,
@@ -480,8 +521,8 @@ mod tests {
         let layout = Layout::two_level(2, 2, 1500, None);
         let expected = Wiring::Tree { hosts: vec![1, 1, 2, 2], parents: vec![None, Some(0), Some(0)] };
         assert_eq!(layout.wiring, expected);
-        assert_eq!(NetnsNode::Host(3).address(), Ipv4Addr::new(10, 77, 0, 4));
-        assert_eq!(NetnsNode::Switch(2).address(), Ipv4Addr::new(10, 77, 0, 194));
+        assert_eq!(NetnsNode::Host(3).address(), IpAddr::from([10, 77, 0, 4]));
+        assert_eq!(NetnsNode::Switch(2).address(), IpAddr::from([10, 77, 0, 194]));
     }
 
     #[test]
@@ -511,13 +552,13 @@ mod tests {
         let of = |wanted: NetnsNode| orders.iter().find(|orders| orders.node == wanted).unwrap();
         let leaf = &of(NetnsNode::Switch(2)).ip;
         assert!(
-            leaf.contains("route add 10.77.0.3/32 src 10.77.0.194 nexthop dev s0 nexthop dev s1\n"),
+            leaf.contains("route add 10.77.0.3 src 10.77.0.194 nexthop dev s0 nexthop dev s1\n"),
             "{leaf}"
         );
         assert!(leaf.contains("neigh add 10.77.0.3 lladdr 02:00:0a:4d:00:c1 dev s1\n"), "{leaf}");
-        assert!(leaf.contains("route add 10.77.0.1/32 src 10.77.0.194 dev h0\n"), "{leaf}");
+        assert!(leaf.contains("route add 10.77.0.1 src 10.77.0.194 dev h0\n"), "{leaf}");
         let spine = &of(NetnsNode::Switch(1)).ip;
-        assert!(spine.contains("route add 10.77.0.4/32 src 10.77.0.193 dev s3\n"), "{spine}");
+        assert!(spine.contains("route add 10.77.0.4 src 10.77.0.193 dev s3\n"), "{spine}");
         assert_eq!(of(NetnsNode::Switch(3)).devices, ["h2", "h3", "s0", "s1"]);
     }
 

@@ -30,7 +30,7 @@ use port::{Arrived, Port};
 use quincunx_units::{ByteCount, Duration, Instant};
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use table::{BridgeTable, Decision, Own, TableLimits};
@@ -126,7 +126,7 @@ pub struct PortCounts {
 
 /// Sockets at all ports.
 pub struct PortsTransport {
-    local: SocketAddrV4,
+    local: SocketAddr,
     epoll: Epoll,
     /// In and out, as they were asked for.
     buffers: [ByteCount; 2],
@@ -152,7 +152,7 @@ impl PortsTransport {
     ///
     /// # Errors
     /// Without root, iproute2 or the interfaces, or if one is down, is named twice, has an address or is part of a bridge.
-    pub fn open(local: SocketAddrV4, options: &PortsOptions) -> Result<Self, OpenError> {
+    pub fn open(local: SocketAddr, options: &PortsOptions) -> Result<Self, OpenError> {
         let at = |expected, error, remedy| OpenError { expected, place: local.to_string(), error, remedy };
         let found = setup::check(options)?;
         let buffers = [options.receive_buffer, options.send_buffer];
@@ -165,7 +165,7 @@ impl PortsTransport {
         let mtu = ports.iter().map(|port| port.mtu).min().ok_or_else(no_port)?;
         let is_seen = options.sockets == PortSockets::Packet;
         let kernel = is_seen.then(|| setup::KernelKeptOut::new(&found)).transpose()?;
-        let interface = setup::own_interface(*local.ip(), options.prefix, mtu)?;
+        let interface = setup::own_interface(local.ip(), options.prefix, mtu)?;
         let own = Own { address: interface.address, port: ports.len() };
         ports.push(Port::own(&interface.name, interface.file, mtu));
         let guard = UdpSocket::bind(local).map_err(|error| {
@@ -279,7 +279,7 @@ impl PortsTransport {
                     Some((datagram, payload)) => {
                         let segment = arrived.offload.merged_datagrams().unwrap_or(payload.len());
                         let start = arrived.bytes.start;
-                        self.neighbours.heard(*datagram.source.ip(), head.source);
+                        self.neighbours.heard(datagram.source.ip(), head.source);
                         inbox.add(datagram, start + payload.start..start + payload.end, segment);
                     }
                     None => self.ports[to].queue(arrived, on_wire),
@@ -297,14 +297,14 @@ impl PortsTransport {
 
 /// What of a frame is the node's, if it is for its address and UDP port. By which port it came does not say who has sent it: a bridge learns
 /// that from frames.
-fn for_node(local: SocketAddrV4, frame: &[u8]) -> Option<(Datagram, Range<usize>)> {
+fn for_node(local: SocketAddr, frame: &[u8]) -> Option<(Datagram, Range<usize>)> {
     decapsulate(frame, 0).filter(|(datagram, _)| datagram.destination == local)
 }
 
 impl Transport for PortsTransport {}
 
 impl sealed::Transport for PortsTransport {
-    fn local(&self) -> SocketAddrV4 {
+    fn local(&self) -> SocketAddr {
         self.local
     }
 
@@ -321,7 +321,7 @@ impl sealed::Transport for PortsTransport {
     }
 
     /// None: see [`for_node`]. Whoever asks is going to send there, so the neighbour is looked for.
-    fn interface_to(&self, peer: Ipv4Addr) -> io::Result<u32> {
+    fn interface_to(&self, peer: IpAddr) -> io::Result<u32> {
         self.neighbours.ask(peer);
         Ok(0)
     }
@@ -370,7 +370,7 @@ impl sealed::Transport for PortsTransport {
         self.leaving.iter_mut().for_each(Vec::clear);
         let mut ready = 0;
         for batch in batches.iter().take(SEND_BATCH) {
-            let destination = match self.neighbours.resolve(*batch.destination().ip()) {
+            let destination = match self.neighbours.resolve(batch.destination().ip()) {
                 Ok(found) => found,
                 // What comes before can go.
                 Err(_) if ready > 0 => break,
@@ -379,19 +379,20 @@ impl sealed::Transport for PortsTransport {
             let (source, tos) = (self.local, batch.tos());
             let datagram =
                 Datagram { source, destination: batch.destination(), tos, identification: 0, interface: 0 };
-            let head = packet::head(self.own.address, destination, &datagram, batch.length());
-            self.heads.extend(head);
+            packet::head(self.own.address, destination, &datagram, batch.length(), &mut self.heads);
             match self.table.find(now, 0, destination) {
                 Some(port) => self.leaving[port].push(ready),
                 None => self.leaving[..self.own.port].iter_mut().for_each(|port| port.push(ready)),
             }
             ready += 1;
         }
+        // All are of the node's own IP family, so one is as long as another.
+        let head_length = self.heads.len() / ready.max(1);
         let (heads, offload) = (&self.heads, offload::Offload::default().write());
         for (port, leaving) in self.ports.iter_mut().zip(&self.leaving) {
             port.send(&mut self.sender, leaving.len(), |index| {
                 let frame = leaving[index];
-                let head = &heads[frame * packet::HEAD..][..packet::HEAD];
+                let head = &heads[frame * head_length..][..head_length];
                 ([&offload, head, &arena[batches[frame].pieces()[0].clone()]], 1)
             });
         }
@@ -406,7 +407,7 @@ mod tests {
 
     #[test]
     fn frames_for_the_nodes_address_and_port_are_taken_out_and_no_others() {
-        let local: SocketAddrV4 = "10.77.0.192:4791".parse().expect("an address");
+        let local: SocketAddr = "10.77.0.192:4791".parse().expect("an address");
         let frame = |destination: &str| {
             let datagram = Datagram {
                 source: "10.77.0.1:50000".parse().expect("an address"),
@@ -415,8 +416,10 @@ mod tests {
                 identification: 0,
                 interface: 0,
             };
-            let head = packet::head(MacAddress([2; 6]), MacAddress([4; 6]), &datagram, 4);
-            [&head[..], b"data"].concat()
+            let mut frame = Vec::new();
+            packet::head(MacAddress([2; 6]), MacAddress([4; 6]), &datagram, 4, &mut frame);
+            frame.extend(b"data");
+            frame
         };
         let (datagram, payload) = for_node(local, &frame("10.77.0.192:4791")).expect("it is the node's");
         assert_eq!((datagram.source.port(), datagram.interface), (50_000, 0));

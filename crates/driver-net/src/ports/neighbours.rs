@@ -5,7 +5,7 @@ use crate::packet::{self, DISCARD_PORT, MacAddress};
 use nix::errno::Errno;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 /// How old what the kernel's table has said may become.
@@ -26,7 +26,7 @@ pub(super) struct Neighbours {
     interface: String,
     /// Keeps the kernel from answering frames of groups, and has it ask for neighbours.
     guard: UdpSocket,
-    known: BTreeMap<Ipv4Addr, Known>,
+    known: BTreeMap<IpAddr, Known>,
 }
 
 #[derive(Clone, Copy)]
@@ -44,13 +44,13 @@ impl Neighbours {
     }
 
     /// Has the kernel look for a neighbour, which takes a moment.
-    pub(super) fn ask(&self, ip: Ipv4Addr) {
+    pub(super) fn ask(&self, ip: IpAddr) {
         // If even this fails, no answer says so.
-        let _ = self.guard.send_to(&[], SocketAddrV4::new(ip, DISCARD_PORT));
+        let _ = self.guard.send_to(&[], SocketAddr::new(ip, DISCARD_PORT));
     }
 
     /// Somebody has sent the node a frame from this Ethernet address: it serves until the kernel has said another.
-    pub(super) fn heard(&mut self, ip: Ipv4Addr, address: MacAddress) {
+    pub(super) fn heard(&mut self, ip: IpAddr, address: MacAddress) {
         if self.known.len() < MOST || self.known.contains_key(&ip) {
             let now = Instant::now();
             let new = || Known { address: None, asked: now, looked: now - LOOK };
@@ -59,7 +59,7 @@ impl Neighbours {
     }
 
     /// The address of a neighbour, if it is known.
-    pub(super) fn resolve(&mut self, ip: Ipv4Addr) -> io::Result<MacAddress> {
+    pub(super) fn resolve(&mut self, ip: IpAddr) -> io::Result<MacAddress> {
         let now = Instant::now();
         let before = self.known.get(&ip).copied();
         let patience = |known: &Known| if known.address.is_some() { FRESH } else { LOOK };
@@ -88,7 +88,7 @@ mod tests {
         let guard = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         // Loopback has no neighbours, so the kernel says nothing of them.
         let mut neighbours = Neighbours::new("lo", guard);
-        let [a, b] = [[127, 0, 0, 77], [127, 0, 0, 78]].map(Ipv4Addr::from);
+        let [a, b] = [[127, 0, 0, 77], [127, 0, 0, 78]].map(IpAddr::from);
         let unknown = neighbours.resolve(b).expect_err("nobody is there");
         assert_eq!(unknown.raw_os_error(), Some(Errno::EHOSTUNREACH as i32));
         neighbours.heard(a, MacAddress([2; 6]));

@@ -4,7 +4,7 @@
 use super::PortsOptions;
 use crate::bridge::entrance_filter;
 use crate::netns::{NetnsError, batch};
-use crate::packet::MacAddress;
+use crate::packet::{MacAddress, ip_of};
 use crate::sys;
 use crate::transport::OpenError;
 use nix::net::if_::if_nametoindex;
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::process::Command;
 
 /// The machine's own interface: the first free number in the place of `%d`.
@@ -102,16 +102,15 @@ pub(super) struct OwnInterface {
 }
 
 /// Makes it: it goes with its file.
-pub(super) fn own_interface(address: Ipv4Addr, prefix: u8, mtu: usize) -> Result<OwnInterface, OpenError> {
+pub(super) fn own_interface(address: IpAddr, prefix: u8, mtu: usize) -> Result<OwnInterface, OpenError> {
     let failed = |error, remedy| OpenError {
         expected: "an interface of the machine's own behind the ports",
         place: format!("{address}/{prefix}"),
         error,
         remedy,
     };
-    let has = |entry: &nix::ifaddrs::InterfaceAddress| {
-        entry.address.is_some_and(|it| it.as_sockaddr_in().is_some_and(|it| it.ip() == address))
-    };
+    let has =
+        |entry: &nix::ifaddrs::InterfaceAddress| entry.address.is_some_and(|it| ip_of(&it) == Some(address));
     if let Some(entry) = nix::ifaddrs::getifaddrs().ok().and_then(|mut all| all.find(has)) {
         let found = io::Error::other(format!("{} has that address", entry.interface_name));
         return Err(failed(found, "give the switch another one, or take it from that interface"));
@@ -119,10 +118,16 @@ pub(super) fn own_interface(address: Ipv4Addr, prefix: u8, mtu: usize) -> Result
     let (file, name) = sys::frames::open_tap(OWN_INTERFACE)
         .map_err(|error| failed(error, "run as root, with /dev/net/tun (the kernel's module `tun`)"))?;
     // The same at each start: neighbours remember it.
-    let [a, b, c, d] = address.octets();
+    let [.., a, b, c, d] = match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
+    }
+    .octets();
     let mac = MacAddress([0x02, 0, a, b, c, d]);
+    // Nobody else's address is that of a switch, and one that is still being asked for cannot be bound.
+    let at_once = if address.is_ipv6() { " nodad" } else { "" };
     let orders = format!(
-        "link set {name} address 02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x} mtu {mtu}\naddr add {address}/{prefix} dev {name}\nlink set {name} up\n"
+        "link set {name} address 02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x} mtu {mtu}\naddr add {address}/{prefix} dev {name}{at_once}\nlink set {name} up\n"
     );
     tell("ip", &orders).map_err(|error| failed(error, "run as root, with iproute2"))?;
     Ok(OwnInterface { file, name, address: mac })

@@ -10,7 +10,7 @@ use quincunx_driver_net::{
 use quincunx_engine::{Engine, PortId};
 use quincunx_needs::{Missing, namespaces, need};
 use quincunx_units::{BitRate, Duration};
-use std::net::{SocketAddrV4, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::process::Command as Process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex, MutexGuard};
@@ -21,21 +21,26 @@ pub(crate) fn leave() -> Result<MutexGuard<'static, ()>, Missing> {
     namespaces().map(|()| ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
 }
 
-fn at(node: NetnsNode) -> SocketAddrV4 {
-    SocketAddrV4::new(node.address(), support::PORT)
+fn at(node: NetnsNode) -> SocketAddr {
+    SocketAddr::new(node.address(), support::PORT)
 }
 
-fn udp(node: NetnsNode) -> UdpTransport {
-    UdpTransport::open(at(node), UdpOptions::default()).expect("the node's address")
+/// A layout with addresses of either family.
+fn of_both_families(layout: Layout) -> impl Iterator<Item = NetnsFabric> {
+    [layout.clone(), layout.over_ipv6()].into_iter().map(|layout| NetnsFabric::new(layout).expect("a fabric"))
 }
 
-fn plain_udp(node: NetnsNode) -> UdpTransport {
+fn udp(local: SocketAddr) -> UdpTransport {
+    UdpTransport::open(local, UdpOptions::default()).expect("the node's address")
+}
+
+fn plain_udp(local: SocketAddr) -> UdpTransport {
     let options = UdpOptions { merge_sent: 1, ..UdpOptions::default() };
-    UdpTransport::open(at(node), options).expect("the node's address")
+    UdpTransport::open(local, options).expect("the node's address")
 }
 
-fn packet(node: NetnsNode) -> PacketTransport {
-    PacketTransport::open(at(node), PacketOptions::new("eth0")).expect("the node's interface")
+fn packet(local: SocketAddr) -> PacketTransport {
+    PacketTransport::open(local, PacketOptions::new("eth0")).expect("the node's interface")
 }
 
 /// A transfer of `count` frames of `length` bytes, at most `window` of them on the way.
@@ -56,8 +61,8 @@ enum Role {
 /// Runs `job` from one node to the other, each with its kind of socket; returns both ends' statistics.
 fn transfer<A: Transport, B: Transport>(
     fabric: &NetnsFabric,
-    (from, open_from): (NetnsNode, fn(NetnsNode) -> A),
-    (to, open_to): (NetnsNode, fn(NetnsNode) -> B),
+    (from, open_from): (NetnsNode, fn(SocketAddr) -> A),
+    (to, open_to): (NetnsNode, fn(SocketAddr) -> B),
     job: Job,
 ) -> [Statistics; 2] {
     let ready = Barrier::new(2);
@@ -71,7 +76,7 @@ fn transfer<A: Transport, B: Transport>(
 fn run<T: Transport>(
     fabric: &NetnsFabric,
     [here, peer]: [NetnsNode; 2],
-    open: fn(NetnsNode) -> T,
+    open: fn(SocketAddr) -> T,
     role: Role,
     Job { count, length, window }: Job,
     ready: &Barrier,
@@ -79,8 +84,9 @@ fn run<T: Transport>(
     fabric.enter(here).expect("the namespace is there");
     let config = Config { ports: 1, window, ack_every: 8, retry: Duration::from_millis(100) };
     let engine = Transfer::new(config).expect("a valid configuration");
-    let codec = ToyCodec { peers: vec![at(peer)], tos: 0 };
-    let mut node = Node::new(engine, 1, codec, open(here), NodeOptions::default()).expect("a node");
+    let [local, peer] = [here, peer].map(|node| SocketAddr::new(fabric.address(node), support::PORT));
+    let codec = ToyCodec { peers: vec![peer], tos: 0 };
+    let mut node = Node::new(engine, 1, codec, open(local), NodeOptions::default()).expect("a node");
     ready.wait();
     if role == Role::Sender {
         node.command(Command::Send { port: PortId(0), count, length }).expect("port 0 exists");
@@ -102,23 +108,25 @@ fn run<T: Transport>(
 #[test]
 fn hosts_and_switches_of_a_tree_reach_each_other() {
     let _leave = need!(leave());
-    let fabric = NetnsFabric::new(Layout::two_level(2, 1, 1500, None)).expect("a tree");
-    let job = Job { count: 100, length: 1000, window: 64 };
-    transfer(&fabric, (NetnsNode::Host(0), udp), (NetnsNode::Host(1), udp), job);
-    transfer(&fabric, (NetnsNode::Host(0), udp), (NetnsNode::Switch(1), udp), job);
-    transfer(&fabric, (NetnsNode::Switch(2), udp), (NetnsNode::Switch(0), udp), job);
+    for fabric in of_both_families(Layout::two_level(2, 1, 1500, None)) {
+        let job = Job { count: 100, length: 1000, window: 64 };
+        transfer(&fabric, (NetnsNode::Host(0), udp), (NetnsNode::Host(1), udp), job);
+        transfer(&fabric, (NetnsNode::Host(0), udp), (NetnsNode::Switch(1), udp), job);
+        transfer(&fabric, (NetnsNode::Switch(2), udp), (NetnsNode::Switch(0), udp), job);
+    }
 }
 
 #[test]
 fn merged_datagrams_pass_a_limited_link_without_loss() {
     let _leave = need!(leave());
     let rate = BitRate::new(500_000_000);
-    let fabric = NetnsFabric::new(Layout::star(2, 1500, rate)).expect("a star");
-    let job = Job { count: 2000, length: 1400, window: 64 };
-    let [sent, received] = transfer(&fabric, (NetnsNode::Host(0), udp), (NetnsNode::Host(1), udp), job);
-    assert!(sent.sent.datagrams < 500, "merged on the way out: {sent:?}");
-    assert!(received.received.datagrams < 500, "and still merged on arrival: {received:?}");
-    assert_eq!(sent.sent.frames, 2000, "nothing had to be sent twice");
+    for fabric in of_both_families(Layout::star(2, 1500, rate)) {
+        let job = Job { count: 2000, length: 1400, window: 64 };
+        let [sent, received] = transfer(&fabric, (NetnsNode::Host(0), udp), (NetnsNode::Host(1), udp), job);
+        assert!(sent.sent.datagrams < 500, "merged on the way out: {sent:?}");
+        assert!(received.received.datagrams < 500, "and still merged on arrival: {received:?}");
+        assert_eq!(sent.sent.frames, 2000, "nothing had to be sent twice");
+    }
 }
 
 #[test]
@@ -145,20 +153,23 @@ fn frames_of_a_flow_do_not_overtake_each_other() {
 #[test]
 fn whole_ethernet_frames_carry_the_same_transfer() {
     let _leave = need!(leave());
-    let fabric = NetnsFabric::new(Layout::star(2, 1500, None)).expect("a star");
-    let job = Job { count: 300, length: 1400, window: 64 };
-    let [sent, received] = transfer(&fabric, (NetnsNode::Host(0), packet), (NetnsNode::Host(1), packet), job);
-    assert_eq!((sent.sent.frames, sent.sent.bytes), (300, 300 * 1405));
-    assert_eq!((received.received.frames, received.received.bytes), (300, 300 * 1405));
+    for fabric in of_both_families(Layout::star(2, 1500, None)) {
+        let job = Job { count: 300, length: 1400, window: 64 };
+        let [sent, received] =
+            transfer(&fabric, (NetnsNode::Host(0), packet), (NetnsNode::Host(1), packet), job);
+        assert_eq!((sent.sent.frames, sent.sent.bytes), (300, 300 * 1405));
+        assert_eq!((received.received.frames, received.received.bytes), (300, 300 * 1405));
+    }
 }
 
 #[test]
 fn ordinary_sockets_and_packet_sockets_understand_each_other() {
     let _leave = need!(leave());
-    let fabric = NetnsFabric::new(Layout::star(2, 1500, None)).expect("a star");
-    let job = Job { count: 300, length: 1400, window: 64 };
-    transfer(&fabric, (NetnsNode::Host(0), plain_udp), (NetnsNode::Host(1), packet), job);
-    transfer(&fabric, (NetnsNode::Host(0), packet), (NetnsNode::Host(1), plain_udp), job);
+    for fabric in of_both_families(Layout::star(2, 1500, None)) {
+        let job = Job { count: 300, length: 1400, window: 64 };
+        transfer(&fabric, (NetnsNode::Host(0), plain_udp), (NetnsNode::Host(1), packet), job);
+        transfer(&fabric, (NetnsNode::Host(0), packet), (NetnsNode::Host(1), plain_udp), job);
+    }
 }
 
 #[test]
@@ -235,7 +246,7 @@ fn flows_between_two_leaves_take_each_spine() {
     const FLOWS: u32 = 64;
     let open = |node: NetnsNode, port| {
         fabric.enter(node).expect("its namespace");
-        UdpSocket::bind(SocketAddrV4::new(node.address(), port)).expect("a port")
+        UdpSocket::bind(SocketAddr::new(node.address(), port)).expect("a port")
     };
     let open = &open;
     std::thread::scope(|scope| {

@@ -20,7 +20,7 @@ use quincunx_needs::{need, xdp_sockets};
 use quincunx_units::{ByteCount, Duration};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -34,8 +34,8 @@ pub(crate) fn star(hosts: usize, mtu: u16) -> NetnsFabric {
     NetnsFabric::new(Layout::star(hosts, mtu, None).ports()).expect("a star")
 }
 
-pub(crate) fn at(node: NetnsNode) -> SocketAddrV4 {
-    SocketAddrV4::new(node.address(), support::PORT)
+pub(crate) fn at(node: NetnsNode) -> SocketAddr {
+    SocketAddr::new(node.address(), support::PORT)
 }
 
 pub(crate) fn host(index: usize) -> NetnsNode {
@@ -75,10 +75,13 @@ fn engine() -> Transfer {
 
 pub(crate) fn open(
     hosts: usize,
+    switch: IpAddr,
     sockets: PortSockets,
 ) -> Result<PortsTransport, quincunx_driver_net::OpenError> {
     let interfaces = (0..hosts).map(|host| format!("h{host}")).collect();
-    PortsTransport::open(at(SWITCH), &PortsOptions { sockets, ..PortsOptions::new(interfaces, 24) })
+    let prefix = if switch.is_ipv4() { 24 } else { 64 };
+    let options = PortsOptions { sockets, ..PortsOptions::new(interfaces, prefix) };
+    PortsTransport::open(SocketAddr::new(switch, support::PORT), &options)
 }
 
 /// Tests that hold whatever frames come and go by.
@@ -127,9 +130,10 @@ pub(crate) fn while_forwarding(
     thread::scope(|scope| {
         let switch = scope.spawn(move || {
             fabric.enter(SWITCH).expect("the namespace is there");
-            let transport = open(fabric.hosts(), sockets).expect("ports");
+            let transport = open(fabric.hosts(), fabric.address(SWITCH), sockets).expect("ports");
             opened.send(()).expect("somebody waits");
-            let codec = ToyCodec { peers: vec![at(host(0))], tos: 0 };
+            let codec =
+                ToyCodec { peers: vec![SocketAddr::new(fabric.address(host(0)), support::PORT)], tos: 0 };
             let mut node = Node::new(engine(), 1, codec, transport, NodeOptions::default()).expect("a node");
             while !stop.load(Ordering::Relaxed) {
                 node.turn(Duration::from_millis(5)).expect("it works");
@@ -184,13 +188,12 @@ fn accept(listener: &TcpListener) -> TcpStream {
 
 /// Sends `bytes` over TCP, which the kernel hands to a cable in pieces longer than its MTU, without their checksums.
 pub(crate) fn stream(fabric: &NetnsFabric, from: NetnsNode, to: NetnsNode, bytes: &[u8]) {
-    let target = SocketAddrV4::new(to.address(), 5000);
+    let target = SocketAddr::new(to.address(), 5000);
     let listener = there(fabric, to, || TcpListener::bind(target).expect("a port"));
     thread::scope(|scope| {
         let sent = scope.spawn(|| {
             let connect = || {
-                TcpStream::connect_timeout(&target.into(), LIMIT)
-                    .unwrap_or_else(|error| panic!("{target}: {error}"))
+                TcpStream::connect_timeout(&target, LIMIT).unwrap_or_else(|error| panic!("{target}: {error}"))
             };
             let mut stream = there(fabric, from, connect);
             stream.set_write_timeout(Some(LIMIT)).expect("a time-out");
@@ -355,7 +358,7 @@ fn frames_longer_than_a_port_takes_are_counted_there(sockets: PortSockets) {
         // What comes next shows that the one before has been there.
         exchange(&sockets[0], &sockets[2], b"short");
         // The hosts agree on segments that fit their own links. The kernel merges them.
-        let target = SocketAddrV4::new(host(2).address(), 5000);
+        let target = SocketAddr::new(host(2).address(), 5000);
         let listener = there(&fabric, host(2), || TcpListener::bind(target).expect("a port"));
         let mut sender = there(&fabric, host(0), || {
             TcpStream::connect(target).unwrap_or_else(|error| panic!("{target}: {error}"))
@@ -371,21 +374,26 @@ fn frames_longer_than_a_port_takes_are_counted_there(sockets: PortSockets) {
 }
 
 fn only_the_machines_own_interface_answers_for_its_address(sockets: PortSockets) {
-    let fabric = star(2, 1500);
-    while_forwarding(&fabric, sockets, || {
-        let socket = udp(&fabric, host(0), &format!("{}:7000", host(0).address()));
-        let service = udp(&fabric, SWITCH, &format!("{}:7000", SWITCH.address()));
-        exchange(&socket, &service, b"to the machine");
-        let shown = shell(&fabric, SWITCH, "ip -d -o link show h0");
-        assert!(shown.contains("promiscuity 1"), "whomever frames are for: {shown}");
-        // The kernel sees frames of the ports, too, and would answer at each of them.
-        let heard = shell(&fabric, host(0), &format!("ip neigh show {}", SWITCH.address()));
-        assert!(heard.contains("lladdr 02:00:0a:4d:00:c0"), "{heard}");
-        let received = "cat /sys/class/net/quincunx0/statistics/rx_packets";
-        assert!(shell(&fabric, SWITCH, received).trim().parse::<u32>().expect("a number") > 0);
-    });
-    let left = shell(&fabric, SWITCH, "tc filter show dev h0 ingress; ip -o link show");
-    assert!(["bpf", "xdp", "quincunx"].iter().all(|word| !left.contains(word)), "{left}");
+    let layout = Layout::star(2, 1500, None).ports();
+    // By ARP, and by neighbour discovery.
+    for (layout, own) in [(layout.clone(), "02:00:0a:4d:00:c0"), (layout.over_ipv6(), "02:00:00:00:00:c0")] {
+        let fabric = NetnsFabric::new(layout).expect("a star");
+        let [asking, asked] = [host(0), SWITCH].map(|node| fabric.address(node));
+        while_forwarding(&fabric, sockets, || {
+            let [socket, service] = [(host(0), asking), (SWITCH, asked)]
+                .map(|(node, address)| udp(&fabric, node, &SocketAddr::new(address, 7000).to_string()));
+            exchange(&socket, &service, b"to the machine");
+            let shown = shell(&fabric, SWITCH, "ip -d -o link show h0");
+            assert!(shown.contains("promiscuity 1"), "whomever frames are for: {shown}");
+            // The kernel sees frames of the ports, too, and would answer at each of them.
+            let heard = shell(&fabric, host(0), &format!("ip neigh show {asked}"));
+            assert!(heard.contains(&format!("lladdr {own}")), "{heard}");
+            let received = "cat /sys/class/net/quincunx0/statistics/rx_packets";
+            assert!(shell(&fabric, SWITCH, received).trim().parse::<u32>().expect("a number") > 0);
+        });
+        let left = shell(&fabric, SWITCH, "tc filter show dev h0 ingress; ip -o link show");
+        assert!(["bpf", "xdp", "quincunx"].iter().all(|word| !left.contains(word)), "{left}");
+    }
 }
 
 fn what_finds_no_room_at_a_port_is_counted_there(sockets: PortSockets) {
@@ -443,9 +451,9 @@ fn what_cannot_be_a_port_is_refused_in_one_line() {
         SWITCH,
         "ip link add a0 type veth peer name a1; ip addr add 10.9.9.9/24 dev a0; ip link set a0 up",
     );
-    let refused = |interfaces: &[&str], local: Ipv4Addr| {
+    let refused = |interfaces: &[&str], local: IpAddr| {
         let options = PortsOptions::new(interfaces.iter().map(|name| (*name).to_owned()).collect(), 24);
-        let local = SocketAddrV4::new(local, support::PORT);
+        let local = SocketAddr::new(local, support::PORT);
         let opened = there(&fabric, SWITCH, || PortsTransport::open(local, &options).map(|_| ()));
         opened.expect_err("it is refused").to_string()
     };
@@ -477,7 +485,7 @@ fn what_cannot_be_a_port_is_refused_in_one_line() {
     for (interfaces, line) in expected {
         assert_eq!(refused(interfaces, own), line);
     }
-    let taken = refused(&["h0"], Ipv4Addr::new(10, 9, 9, 9));
+    let taken = refused(&["h0"], IpAddr::from([10, 9, 9, 9]));
     assert_eq!(
         taken,
         "expected an interface of the machine's own behind the ports, found \"a0 has that address\" (10.9.9.9/24); \

@@ -7,7 +7,7 @@ use quincunx_driver_net::{
 use quincunx_engine::{Engine, PortId};
 use quincunx_network::{Fate, FaultPlan, FaultRates};
 use quincunx_units::{ByteCount, Duration, Instant};
-use std::net::{SocketAddrV4, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -20,14 +20,14 @@ fn config(ports: u16) -> Config {
 }
 
 /// A node whose engine takes nothing for lost on a machine that is busy: what it counts is exact.
-fn patient(local: SocketAddrV4, peer: SocketAddrV4, udp: UdpOptions) -> ToyNode {
+fn patient(local: SocketAddr, peer: SocketAddr, udp: UdpOptions) -> ToyNode {
     let mut node = open(local, &[peer], udp, NodeOptions::default());
     *node.engine_mut() =
         Transfer::new(Config { retry: Duration::from_secs(10), ..config(1) }).expect("valid");
     node
 }
 
-fn open(local: SocketAddrV4, peers: &[SocketAddrV4], udp: UdpOptions, options: NodeOptions) -> ToyNode {
+fn open(local: SocketAddr, peers: &[SocketAddr], udp: UdpOptions, options: NodeOptions) -> ToyNode {
     let engine = Transfer::new(config(peers.len() as u16)).expect("a valid configuration");
     let transport = UdpTransport::open(local, udp).expect("a free loopback address");
     let codec = ToyCodec { peers: peers.to_vec(), tos: 0 };
@@ -299,7 +299,7 @@ fn lost(node: &ToyNode) -> u64 {
     node.dropped().get(&Dropped::InjectedLoss).copied().unwrap_or(0)
 }
 
-type Passed = (Direction, SocketAddrV4, SocketAddrV4, usize);
+type Passed = (Direction, SocketAddr, SocketAddr, usize);
 
 struct Tape(Arc<Mutex<Vec<Passed>>>);
 
@@ -335,7 +335,31 @@ fn an_observer_sees_every_frame_of_both_directions() {
 
 #[test]
 fn the_type_of_service_travels_with_the_frame() {
-    let (local, peer) = (address(12, 0), address(12, 1));
+    type_of_service_travels(address(12, 0), address(12, 1));
+}
+
+#[test]
+fn over_ipv6_the_traffic_class_travels_with_the_frame() {
+    let [local, peer] = on_ipv6_loopback();
+    type_of_service_travels(local, peer);
+}
+
+#[test]
+fn over_ipv6_equally_long_frames_travel_as_one_datagram_both_ways() {
+    let [a, b] = on_ipv6_loopback();
+    let (mut a, mut b) = (patient(a, b, UdpOptions::default()), patient(b, a, UdpOptions::default()));
+    assert_eq!(transfer(&mut a, &mut b, 64, 1000), (64, 64_000));
+    assert!(a.statistics().sent.datagrams < 16, "merged on the way out: {:?}", a.statistics());
+    assert!(b.statistics().received.datagrams < 16, "and still merged on arrival: {:?}", b.statistics());
+}
+
+/// Two ports that are free on the one address of IPv6's loopback.
+fn on_ipv6_loopback() -> [SocketAddr; 2] {
+    let sockets = [(); 2].map(|()| UdpSocket::bind("[::1]:0").expect("loopback has an address of IPv6"));
+    sockets.map(|socket| socket.local_addr().expect("it is bound"))
+}
+
+fn type_of_service_travels(local: SocketAddr, peer: SocketAddr) {
     let mut sender = open(local, &[peer], UdpOptions::default(), NodeOptions::default());
     sender.codec_mut().tos = 0x22;
     let seen = Arc::new(Mutex::new(Vec::new()));

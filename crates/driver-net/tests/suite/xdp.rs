@@ -5,7 +5,7 @@ use crate::ports::{SWITCH, at, exchange, host, open, shell, star, stream, there,
 use crate::support;
 use quincunx_driver_net::{PortSockets, PortsOptions, PortsTransport};
 use quincunx_needs::{need, xdp_sockets};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddr;
 
 #[test]
 fn a_program_in_the_driver_takes_the_frames_for_as_long_as_the_port_is_open() {
@@ -54,9 +54,9 @@ fn an_interface_with_a_program_already_is_refused_in_one_line() {
     need!(xdp_sockets());
     let fabric = star(2, 1500);
     there(&fabric, SWITCH, || {
-        let first = open(1, PortSockets::Xdp).expect("ports");
+        let first = open(1, SWITCH.address(), PortSockets::Xdp).expect("ports");
         let options = PortsOptions { sockets: PortSockets::Xdp, ..PortsOptions::new(vec!["h0".into()], 24) };
-        let other = SocketAddrV4::new(Ipv4Addr::new(10, 77, 0, 250), support::PORT);
+        let other = SocketAddr::from(([10, 77, 0, 250], support::PORT));
         let refused = PortsTransport::open(other, &options).map(drop).expect_err("it is in use").to_string();
         assert_eq!(
             refused,

@@ -6,7 +6,7 @@ use crate::config::{ConfigError, Shape};
 use crate::mutation::Mutation;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 use quincunx_collective::{Payload, Reduction};
 use quincunx_design::{Datapath, DatapathSink, DatapathTimer};
 use quincunx_engine::Frame;
@@ -33,7 +33,7 @@ pub struct PassageConfig {
     /// What it adds.
     pub reduction: Reduction,
     /// By edge: the address of the rank there.
-    pub ranks: Vec<Ipv4Addr>,
+    pub ranks: Vec<IpAddr>,
     /// The number of each connection's first frame.
     pub initial_psn: Psn,
     /// What it takes.
@@ -44,7 +44,7 @@ pub struct PassageConfig {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Passage<P: Payload> {
     aggregator: Aggregator<RoceHeader, P>,
-    ranks: Vec<Ipv4Addr>,
+    ranks: Vec<IpAddr>,
     initial_psn: Psn,
     pipelines: [Pipeline<P>; 3],
 }

@@ -3,7 +3,7 @@
 #![allow(missing_docs, reason = "criterion's macro makes a public function without any")]
 
 use core::hint::black_box;
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use quincunx_collective::{LengthOnly, Numbers, Payload};
 use quincunx_engine::Frame;
@@ -114,8 +114,8 @@ fn exchange<P: Payload>(sender: &mut End<P>, receiver: &mut End<P>) {
 }
 
 fn messages<P: Payload>(criterion: &mut Criterion, kind: &str) {
-    let one = Endpoint { ip: Ipv4Addr::new(10, 0, 0, 1), qp: QpNumber::new(1) };
-    let other = Endpoint { ip: Ipv4Addr::new(10, 0, 0, 2), qp: QpNumber::new(2) };
+    let one = Endpoint { ip: IpAddr::from([10, 0, 0, 1]), qp: QpNumber::new(1) };
+    let other = Endpoint { ip: IpAddr::from([10, 0, 0, 2]), qp: QpNumber::new(2) };
     let mut group = criterion.benchmark_group(format!("packets/{kind}"));
     for mtu in [1024, 4096] {
         group.throughput(Throughput::Elements((MESSAGE / mtu) as u64));

@@ -2,7 +2,7 @@
 //! frames are lost, doubled or late, and every result is right.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use quincunx_collective::{
     Collective, DataType, GroupId, Numbers, Payload, Rank, ReduceOp, Reduction, SplitMix64,
@@ -21,16 +21,17 @@ use quincunx_nodes::{
 };
 use quincunx_ring::RING;
 use quincunx_units::{ByteCount, Duration, Instant};
+use quincunx_wire::grh::gid_of;
 use quincunx_wire::{Deth, Endpoint, Operation, Psn, QpNumber, RoceHeader};
 
 const BYTES: usize = 64;
 const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::I32 };
 
 /// Hosts are 10.0.0.1 to 10.0.0.4, two a group; the switch is 10.0.0.100.
-fn address(member: Member, group: u32) -> Ipv4Addr {
+fn address(member: Member, group: u32) -> IpAddr {
     match member {
-        Member::Rank(rank) => Ipv4Addr::new(10, 0, 0, (group as u8 - 1) * 2 + rank.0 as u8 + 1),
-        Member::Switch(_) => Ipv4Addr::new(10, 0, 0, 100),
+        Member::Rank(rank) => IpAddr::from([10, 0, 0, (group as u8 - 1) * 2 + rank.0 as u8 + 1]),
+        Member::Switch(_) => IpAddr::from([10, 0, 0, 100]),
     }
 }
 
@@ -189,7 +190,7 @@ impl Net {
             finished: Vec::new(),
         };
         for host in 0..4 {
-            let destination = Ipv4Addr::new(10, 0, 0, host + 1);
+            let destination = IpAddr::from([10, 0, 0, host + 1]);
             let route = SwitchCommand::Route { destination, ports: vec![PortId(host.into())] };
             net.command_switch(route);
         }
@@ -285,7 +286,7 @@ impl Net {
                     self.carry_from_host(host, did);
                 }
                 None => {
-                    let port = PortId(u16::from(header.source.octets()[3]) - 1);
+                    let port = PortId(u16::from(gid_of(header.source).octets()[15]) - 1);
                     let did = self.switch.step(now, |switch, did| switch.handle_frame(now, port, frame, did));
                     self.carry_from_switch(did);
                 }

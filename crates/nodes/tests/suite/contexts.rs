@@ -13,7 +13,7 @@ use quincunx_nodes::{Host, HostCommand, Switch, SwitchCommand, host_group, switc
 use quincunx_ring::{DIRECT, RING, TREE};
 use quincunx_units::{ByteCount, Duration, Instant};
 use quincunx_wire::{Endpoint, Psn, QpNumber, RoceHeader};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Listens to nothing.
 struct Deaf;
@@ -63,7 +63,7 @@ fn contexts(design: &dyn AnyDesign, fabric: FabricKind, placement: &Placement) -
     let mut next = 16;
     let endpoint = |_: Member| {
         next += 1;
-        Endpoint { ip: Ipv4Addr::LOCALHOST, qp: QpNumber::new(next) }
+        Endpoint { ip: IpAddr::V4(Ipv4Addr::LOCALHOST), qp: QpNumber::new(next) }
     };
     let told = plan.contexts(&naming, |node| node.0.to_string(), endpoint);
     told.into_iter().map(|(_, context)| context).collect()
@@ -283,6 +283,24 @@ proptest! {
         }
         if let Err(refused) = install(design, &context) {
             prop_assert!(is_a_line(&refused), "{}", refused);
+        }
+    }
+}
+
+#[test]
+fn a_connection_between_addresses_of_two_families_is_refused_in_one_line() {
+    for (design, fabric, placement) in designs() {
+        for mut context in
+            contexts(design, fabric, &placement).into_iter().filter(|told| !told.connections.is_empty())
+        {
+            context.connections[0].remote.ip = "fd77::1".parse().unwrap();
+            let refused = match context.node {
+                Node::Rank(_) => host_group::<Numbers>(design, &context, None, |_| PortId(0)).map(|_| ()),
+                Node::Switch => switch_group::<Numbers>(design, &context, None, |_| PortId(0)).map(|_| ()),
+            };
+            let line = refused.expect_err("frames go between addresses of one family").to_string();
+            let expected = "expected connections between addresses of one IP family, found IPv4 and IPv6";
+            assert!(line.starts_with(expected) && !line.contains('\n'), "{}: {line}", design.name());
         }
     }
 }

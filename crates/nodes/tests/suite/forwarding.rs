@@ -5,7 +5,7 @@ use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_nodes::{NodeDrop, Switch, SwitchCommand, way_of_flow};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Endpoint, Operation, Psn, QpNumber, RoceHeader};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 /// By which ports frames left, and which were dropped.
 #[derive(Default)]
@@ -27,7 +27,12 @@ impl Sink<Switch<Numbers>> for Said {
 }
 
 fn end(last: u8, qp: u32) -> Endpoint {
-    Endpoint { ip: Ipv4Addr::new(10, 0, 0, last), qp: QpNumber::new(qp) }
+    Endpoint { ip: IpAddr::from([10, 0, 0, last]), qp: QpNumber::new(qp) }
+}
+
+fn end_v6(last: u8, qp: u32) -> Endpoint {
+    let ip = IpAddr::from([0xfd77, 0, 0, 0, 0, 0, 0, last.into()]);
+    Endpoint { ip, qp: QpNumber::new(qp) }
 }
 
 fn tell(switch: &mut Switch<Numbers>, command: SwitchCommand<Numbers>) {
@@ -79,20 +84,22 @@ fn another_seed_is_another_choice() {
 
 #[test]
 fn the_ends_the_way_back_and_the_queue_pair_are_the_flow() {
-    let differing = |other: &dyn Fn(u32) -> (Endpoint, Endpoint)| {
-        let differs = |qp: &u32| {
-            let (from, to) = other(*qp);
-            way_of_flow(1, end(1, 0).ip, end(2, *qp), 4) != way_of_flow(1, from.ip, to, 4)
+    for end in [end, end_v6] {
+        let differing = |other: &dyn Fn(u32) -> (Endpoint, Endpoint)| {
+            let differs = |qp: &u32| {
+                let (from, to) = other(*qp);
+                way_of_flow(1, end(1, 0).ip, end(2, *qp), 4) != way_of_flow(1, from.ip, to, 4)
+            };
+            (0..200).filter(differs).count()
         };
-        (0..200).filter(differs).count()
-    };
-    for (what, count) in [
-        ("source", differing(&|qp| (end(3, 0), end(2, qp)))),
-        ("destination", differing(&|qp| (end(1, 0), end(3, qp)))),
-        ("way back", differing(&|qp| (end(2, 0), end(1, qp)))),
-        ("queue pair", differing(&|qp| (end(1, 0), end(2, qp + 1000)))),
-    ] {
-        assert!((110..190).contains(&count), "{what}: 150 of 200 by chance, found {count}");
+        for (what, count) in [
+            ("source", differing(&|qp| (end(3, 0), end(2, qp)))),
+            ("destination", differing(&|qp| (end(1, 0), end(3, qp)))),
+            ("way back", differing(&|qp| (end(2, 0), end(1, qp)))),
+            ("queue pair", differing(&|qp| (end(1, 0), end(2, qp + 1000)))),
+        ] {
+            assert!((110..190).contains(&count), "{what}: 150 of 200 by chance, found {count}");
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use quincunx_units::ByteCount;
 use quincunx_wire::{Endpoint, Psn, QpNumber};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::rc::Rc;
 
 const MODES: [Mode; 3] = [Mode::I, Mode::II, Mode::III];
@@ -190,7 +190,7 @@ fn a_context_with_more_connections_in_one_lane_than_in_another_is_refused() {
     let mut next = 16;
     let endpoint = |_| {
         next += 1;
-        Endpoint { ip: Ipv4Addr::new(10, 0, 0, 1), qp: QpNumber::new(next) }
+        Endpoint { ip: IpAddr::from([10, 0, 0, 1]), qp: QpNumber::new(next) }
     };
     for (member, mut context) in plan.contexts(&naming, |_| "leaf".into(), endpoint) {
         context.connections.pop();

@@ -8,7 +8,7 @@ use quincunx_nodes::{Host, HostCommand, HostEvent, HostGroup, HostTimer, NodeDro
 use quincunx_roce::{QueuePairConfig, Reliability};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Endpoint, Psn, QpNumber, RoceHeader};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 const GROUP: GroupId = GroupId(1);
 const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::I32 };
@@ -46,7 +46,7 @@ fn host(synchronize_psn: bool) -> (Host<Numbers>, Said) {
         synchronize_psn,
         window_in_packets: synchronize_psn,
     };
-    let end = |last| Endpoint { ip: Ipv4Addr::new(10, 0, 0, last), qp: QpNumber::new(0x11) };
+    let end = |last| Endpoint { ip: IpAddr::from([10, 0, 0, last]), qp: QpNumber::new(0x11) };
     let queue_pair = QueuePairConfig {
         local: end(1),
         remote: end(2),

@@ -11,8 +11,9 @@ use quincunx_network::FaultRates;
 use quincunx_nodes::locks::{LockCounts, Recorder};
 use quincunx_nodes::{Switch, SwitchCommand, SwitchEvent, switch_group};
 use quincunx_units::{ByteCount, Probability};
+use quincunx_wire::grh::gid_of;
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -83,7 +84,7 @@ impl<'a> Core<'a> {
     pub(super) fn open(
         catalog: Catalog,
         switch: &ProcessOptions,
-        (number, address): (usize, Ipv4Addr),
+        (number, address): (usize, IpAddr),
         watch: &'a SwitchWatch,
     ) -> Result<Self, RuntimeError> {
         let mut options = switch.clone();
@@ -106,8 +107,8 @@ impl<'a> Core<'a> {
         })
     }
 
-    pub(super) fn address(&self) -> Ipv4Addr {
-        *self.node.local().ip()
+    pub(super) fn address(&self) -> IpAddr {
+        self.node.local().ip()
     }
 
     pub(super) fn waker(&self) -> Waker {
@@ -204,7 +205,7 @@ impl<'a> Core<'a> {
         let bound = Bound::new(node, context, options.any_interface)?;
         let group = switch_group(design, context, None, |connection| bound.port(connection))?;
         // Between the ends of what passes, the switch hands on what is not for the group, such as acknowledges.
-        let own = *node.local().ip();
+        let own = node.local().ip();
         let ends = context.connections.iter().filter(|connection| connection.local.ip != own);
         for destination in ends.flat_map(|connection| [connection.local.ip, connection.remote.ip]) {
             let route = SwitchCommand::Route { destination, ports: vec![bound.port_to(destination)] };
@@ -291,7 +292,8 @@ fn lose_sent(options: &NodeOptions, node: &mut SocketNode<Switch<Numbers>>, cont
     for address in ranks.map(|connection| connection.remote.ip) {
         let rates = FaultRates { reordering: Probability::ZERO, ..options.faults };
         // Each link has its own fates.
-        let seed = options.seed ^ u64::from(address.to_bits());
-        node.set_faults(SocketAddrV4::new(address, ROCE_PORT), rates.into(), seed);
+        let [.., a, b, c, d] = gid_of(address).octets();
+        let seed = options.seed ^ u64::from(u32::from_be_bytes([a, b, c, d]));
+        node.set_faults(SocketAddr::new(address, ROCE_PORT), rates.into(), seed);
     }
 }

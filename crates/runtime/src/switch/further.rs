@@ -1,6 +1,6 @@
 //! Cores of a switch beyond the first: a thread each, which ends when the switch does, and the switch when one of them does.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -13,7 +13,7 @@ use quincunx_driver_net::Waker;
 
 /// A core's thread, as the first core sees it.
 pub(super) struct Further<'scope> {
-    address: Ipv4Addr,
+    address: IpAddr,
     tasks: Sender<Task>,
     life: Life,
     thread: ScopedJoinHandle<'scope, Result<(), RuntimeError>>,
@@ -77,7 +77,7 @@ impl<'scope> Further<'scope> {
 
 /// What became of a core's thread.
 fn outcome(
-    address: Ipv4Addr,
+    address: IpAddr,
     ended: std::thread::Result<Result<(), RuntimeError>>,
 ) -> Result<(), RuntimeError> {
     let reason = match ended {
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_core_that_ends_by_itself_is_named_with_the_reason() {
-        let address = Ipv4Addr::new(10, 0, 0, 2);
+        let address = IpAddr::from([10, 0, 0, 2]);
         let lost = RuntimeError::Cores { found: "ports" };
         let panicked = std::thread::spawn(|| panic!("as wanted here")).join().map(|()| Ok(()));
         for (ended, reason) in [(Ok(Err(lost)), "ports"), (panicked, "a fault of this program")] {

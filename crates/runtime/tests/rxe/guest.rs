@@ -5,7 +5,7 @@ use quincunx_driver_net::MacAddress;
 use quincunx_driver_net::netns::{Layout, NetnsFabric, NetnsNode};
 use quincunx_needs::{Missing, guest_image, guest_tool};
 use std::io::{BufRead, BufReader};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 pub(crate) const OUR_PLACE: NetnsNode = NetnsNode::Host(0);
 
 /// The guest's address, beside those of the fabric.
-pub(crate) const GUEST: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 100);
+pub(crate) const GUEST: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 100));
 
 /// The guest's Ethernet address.
 pub(crate) const GUEST_MAC: MacAddress = MacAddress([0x02, 0, 10, 77, 0, 100]);

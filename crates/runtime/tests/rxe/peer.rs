@@ -16,7 +16,7 @@ use quincunx_units::{Duration, Probability};
 use quincunx_wire::{Endpoint, ParseError, Psn, RoceHeader};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::time::Instant;
 
 /// UDP port of RoCEv2.
@@ -108,7 +108,7 @@ pub(crate) fn open(loss: bool, local: Endpoint, psn: Psn, remote: Endpoint, expe
     let mut options = PacketOptions::new("eth0");
     options.neighbours.insert(GUEST, GUEST_MAC);
     let transport =
-        PacketTransport::open(SocketAddrV4::new(local.ip, ROCE_PORT), options).expect("we are root");
+        PacketTransport::open(SocketAddr::new(local.ip, ROCE_PORT), options).expect("we are root");
     let probability = Probability::new(if loss { 0.02 } else { 0.0 }).expect("a probability");
     let faults = FaultRates { loss: probability, ..FaultRates::default() };
     let every = loss.then_some(SPOIL_EVERY);

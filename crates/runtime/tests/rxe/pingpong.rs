@@ -12,7 +12,7 @@ use quincunx_roce::{RoceCommand, RoceEvent};
 use quincunx_units::Duration;
 use quincunx_wire::{Endpoint, Psn, QpNumber};
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::time::Instant;
 
 /// The program fills its buffer with this before it begins ...
@@ -190,7 +190,7 @@ pub(crate) fn play(guest: &mut Guest, listener: &TcpListener, index: usize, run:
 const NUMBERS: usize = 4 + 1 + 6 + 1 + 6 + 1 + 32 + 1;
 
 fn write_numbers(stream: &mut TcpStream, local: Endpoint, psn: Psn) {
-    let address = u128::from(local.ip.to_ipv6_mapped());
+    let address = u128::from(quincunx_wire::grh::gid_of(local.ip));
     let text = format!("0000:{:06x}:{:06x}:{address:032x}\0", local.qp.value(), psn.value());
     assert_eq!(text.len(), NUMBERS);
     stream.write_all(text.as_bytes()).expect("the program listens");
@@ -204,6 +204,6 @@ fn read_numbers(stream: &mut TcpStream) -> (Endpoint, Psn) {
         text.split(':').map(|field| u128::from_str_radix(field, 16).expect("hexadecimal")).collect();
     let [_, qp, psn, address] = fields[..] else { panic!("{text}") };
     assert_eq!(address as u64 >> 32, 0xffff, "an IPv4 address: {text}");
-    let remote = Endpoint { ip: Ipv4Addr::from(address as u32), qp: QpNumber::new(qp as u32) };
+    let remote = Endpoint { ip: IpAddr::from((address as u32).to_be_bytes()), qp: QpNumber::new(qp as u32) };
     (remote, Psn::new(psn as u32))
 }

@@ -8,7 +8,6 @@ use quincunx_engine::Frame;
 use quincunx_wire::pcapng::LinkType;
 use quincunx_wire::{Envelope, Framing, MacAddress, RoceHeader, emit_frame, v1};
 use std::io::{self, Write};
-use std::net::Ipv4Addr;
 
 /// A capture that grows as frames leave. The first failure to write ends it; [`finish`](Self::finish) tells it.
 pub struct Recorder<W> {
@@ -28,7 +27,8 @@ impl<W: Write> Recorder<W> {
             return;
         }
         let (header, payload) = (frame.header, P::bytes(frame.payload));
-        let envelope = Envelope::new(hardware_address(header.source), hardware_address(header.destination));
+        let envelope =
+            Envelope::new(MacAddress::showing(header.source), MacAddress::showing(header.destination));
         let (framing, length) = (self.framing, self.framing.frame_length(&header.operation, payload.len()));
         self.capture.packet(departure, length, |out| {
             match framing {
@@ -45,10 +45,4 @@ impl<W: Write> Recorder<W> {
     pub fn finish(self) -> io::Result<W> {
         self.capture.finish()
     }
-}
-
-/// A locally administered hardware address that shows the IP address.
-fn hardware_address(address: Ipv4Addr) -> MacAddress {
-    let [a, b, c, d] = address.octets();
-    MacAddress([0x02, 0, a, b, c, d])
 }

@@ -2,10 +2,10 @@
 
 use crate::common;
 use quincunx_wire::*;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 fn header(operation: Operation) -> RoceHeader {
-    let (source, destination) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
+    let (source, destination) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
     RoceHeader::new(source, destination, QpNumber::new(0x11), Psn::new(7), operation)
 }
 

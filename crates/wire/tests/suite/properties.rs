@@ -1,6 +1,6 @@
 //! What holds for every header and every payload, and for any bytes at all.
 
-use crate::common::{any_envelope, any_header, any_packet, datagram, frame, path};
+use crate::common::{any_framed, any_header, any_packet, datagram, frame, path};
 use proptest::prelude::*;
 use quincunx_wire::*;
 
@@ -28,7 +28,7 @@ proptest! {
     }
 
     #[test]
-    fn a_frame_says_what_was_written(envelope in any_envelope(), (header, payload) in any_packet(LONGEST)) {
+    fn a_frame_says_what_was_written((envelope, header, payload) in any_framed(LONGEST)) {
         let bytes = frame(&envelope, &header, &payload);
         prop_assert_eq!(parse_frame(&bytes), Ok((envelope, header, &payload[..])));
     }
@@ -37,13 +37,12 @@ proptest! {
     fn a_frame_as_a_socket_makes_it_holds_the_datagram((header, payload) in any_packet(LONGEST)) {
         let envelope = Envelope::new(MacAddress([2; 6]), MacAddress([4; 6]));
         let bytes = frame(&envelope, &header, &payload);
-        prop_assert_eq!(&bytes[HEADERS_BELOW_BTH..], datagram(&header, &payload));
+        prop_assert_eq!(&bytes[headers_below_bth(header.destination)..], datagram(&header, &payload));
     }
 
     #[test]
     fn what_pads_a_short_frame_on_the_wire_is_ignored(
-        envelope in any_envelope(),
-        (header, payload) in any_packet(8),
+        (envelope, header, payload) in any_framed(8),
         trailer in prop::collection::vec(any::<u8>(), 0..16),
     ) {
         let mut bytes = frame(&envelope, &header, &payload);
@@ -60,7 +59,7 @@ proptest! {
     }
 
     #[test]
-    fn every_prefix_of_a_frame_is_truncated(envelope in any_envelope(), (header, payload) in any_packet(100)) {
+    fn every_prefix_of_a_frame_is_truncated((envelope, header, payload) in any_framed(100)) {
         let bytes = frame(&envelope, &header, &payload);
         for length in 0..bytes.len() {
             prop_assert_eq!(parse_frame(&bytes[..length]), Err(ParseError::Truncated), "{} bytes", length);
@@ -86,8 +85,7 @@ proptest! {
 
     #[test]
     fn a_flipped_bit_of_a_frame_shows_or_changes_only_the_envelope_and_congestion(
-        envelope in any_envelope(),
-        (header, payload) in any_packet(100),
+        (envelope, header, payload) in any_framed(100),
     ) {
         let mut bytes = frame(&envelope, &header, &payload);
         for bit in 0..bytes.len() * 8 {
@@ -98,6 +96,9 @@ proptest! {
                 let unprotected = Envelope {
                     ethernet: envelope.ethernet,
                     udp_checksum: envelope.udp_checksum,
+                    flow_label: envelope.flow_label,
+                    // Over IPv4 a checksum covers it.
+                    time_to_live: if header.source.is_ipv6() { envelope.time_to_live } else { found_envelope.time_to_live },
                     ..found_envelope
                 };
                 prop_assert_eq!(unprotected, envelope);
@@ -115,9 +116,17 @@ proptest! {
             UdpPath { destination: other.destination, ..here },
             UdpPath { source_port: other.source_port, ..here },
         ] {
-            prop_assume!(elsewhere != here);
+            prop_assume!(elsewhere != here && elsewhere.source.is_ipv4() == elsewhere.destination.is_ipv4());
             prop_assert_eq!(parse_datagram(&elsewhere, &bytes), Err(ParseError::WrongIcrc));
         }
+    }
+
+    #[test]
+    fn what_goes_from_one_family_to_the_other_is_refused((header, payload) in any_packet(100), other in any_header()) {
+        prop_assume!(header.source.is_ipv4() != other.source.is_ipv4());
+        let bytes = datagram(&header, &payload);
+        let mixed = UdpPath { source: other.source, ..path(&header) };
+        prop_assert_eq!(parse_datagram(&mixed, &bytes), Err(ParseError::TwoFamilies));
     }
 
     #[test]

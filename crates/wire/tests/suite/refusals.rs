@@ -1,8 +1,9 @@
 //! Each reason to refuse a frame, met on its own: the frame is otherwise right, checksums included.
 
 use crate::common::{datagram, frame, path};
+use quincunx_wire::ip::IpRepr;
 use quincunx_wire::*;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 const ETHERTYPE: usize = 12;
 const IP: usize = ethernet::LENGTH;
@@ -10,8 +11,15 @@ const UDP: usize = IP + ipv4::LENGTH;
 const BTH: usize = UDP + udp::LENGTH;
 
 fn header(operation: Operation) -> RoceHeader {
-    let (source, destination) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
+    let [source, destination] = [1, 2].map(|last| IpAddr::from([10, 0, 0, last]));
     RoceHeader::new(source, destination, QpNumber::new(0x11), Psn::new(7), operation)
+}
+
+/// The same over IPv6.
+fn header_v6(operation: Operation) -> RoceHeader {
+    let [source, destination] =
+        [1, 2].map(|last| IpAddr::from([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]));
+    RoceHeader { source, destination, ..header(operation) }
 }
 
 fn acknowledge() -> RoceHeader {
@@ -41,20 +49,62 @@ fn datagram_refusal(header: &RoceHeader, payload: &[u8], change: impl FnOnce(&mu
     bytes.truncate(bytes.len() - icrc::LENGTH);
     change(&mut bytes);
     let length = (udp::LENGTH + bytes.len() + icrc::LENGTH) as u16;
-    let ipv4 = ipv4::Ipv4Repr {
-        source: header.source,
-        destination: header.destination,
-        traffic_class: 0,
-        identification: 0,
-        dont_fragment: true,
-        time_to_live: 64,
-        total_length: ipv4::LENGTH as u16 + length,
-    };
+    let ip = IpRepr::of_socket(&path(header), bytes.len() + icrc::LENGTH).expect("one family");
     let udp = udp::UdpRepr { source_port: header.source_port, length, checksum: 0 };
     let (bth, after_bth) = bytes.split_first_chunk().expect("a BTH");
-    let crc = icrc::compute(&ipv4, &udp, bth, after_bth);
+    let crc = icrc::compute(&ip, &udp, bth, after_bth);
     bytes.extend(crc.to_le_bytes());
     parse_datagram(&path(header), &bytes).expect_err("a refusal")
+}
+
+/// Changes the byte at `at` of a right frame over IPv6; says why it is refused.
+fn refusal_v6(at: usize, value: u8) -> Result<(), ParseError> {
+    let envelope = Envelope::new(MacAddress([2, 0, 0, 0, 0, 1]), MacAddress([2, 0, 0, 0, 0, 2]));
+    let mut bytes = frame(&envelope, &header_v6(Operation::Send(Position::Only)), &[1, 2, 3, 4, 5]);
+    bytes[at] = value;
+    parse_frame(&bytes).map(|_| ())
+}
+
+#[test]
+fn over_ipv6_extension_headers_fragments_and_other_protocols_are_refused() {
+    assert_eq!(refusal_v6(IP, 0x60), Ok(()));
+    let next_header = IP + 6;
+    for (value, expected) in [
+        (0, ParseError::Ipv6Extension),  // hop-by-hop options
+        (43, ParseError::Ipv6Extension), // routing
+        (44, ParseError::Fragment),
+        (60, ParseError::Ipv6Extension), // destination options
+        (58, ParseError::NotRoce),       // ICMPv6
+        (6, ParseError::NotRoce),        // TCP
+    ] {
+        assert_eq!(refusal_v6(next_header, value), Err(expected), "next header {value}");
+    }
+    assert_eq!(refusal_v6(IP, 0x45), Err(ParseError::NotRoce)); // version 4 below IPv6's EtherType
+}
+
+#[test]
+fn over_ipv6_lengths_that_disagree_are_refused() {
+    const UDP_V6: usize = IP + ipv6::LENGTH;
+    let right = refusal_v6(IP + 5, (udp::LENGTH + bth::LENGTH + 8 + icrc::LENGTH) as u8);
+    assert_eq!(right, Ok(()));
+    assert_eq!(refusal_v6(IP + 4, 1), Err(ParseError::Truncated));
+    assert_eq!(refusal_v6(IP + 5, 7), Err(ParseError::Truncated));
+    assert_eq!(refusal_v6(IP + 5, 31), Err(ParseError::WrongUdpLength));
+    assert_eq!(refusal_v6(UDP_V6 + 5, 8), Err(ParseError::WrongUdpLength));
+}
+
+#[test]
+fn over_ipv6_the_invariant_crc_leaves_out_what_routers_change_and_covers_the_rest() {
+    const UDP_V6: usize = IP + ipv6::LENGTH;
+    const BTH_V6: usize = UDP_V6 + udp::LENGTH;
+    // Traffic class and flow label, hop limit, UDP checksum, congestion.
+    for at in [IP, IP + 1, IP + 2, IP + 3, IP + 7, UDP_V6 + 6, UDP_V6 + 7, BTH_V6 + 4] {
+        assert_eq!(refusal_v6(at, 0x6b), Ok(()), "byte {at}");
+    }
+    // Both addresses, source port; BTH and payload.
+    for at in [IP + 8, IP + 23, IP + 24, IP + 39, UDP_V6 + 1, BTH_V6 + 7, BTH_V6 + 12] {
+        assert_eq!(refusal_v6(at, 0x5a), Err(ParseError::WrongIcrc), "byte {at}");
+    }
 }
 
 #[test]
@@ -64,7 +114,7 @@ fn the_right_frame_is_taken() {
 
 #[test]
 fn other_protocols_are_not_roce() {
-    assert_eq!(refusal(ETHERTYPE, 0x86), Err(ParseError::NotRoce)); // IPv6's EtherType is 0x86dd
+    assert_eq!(refusal(ETHERTYPE, 0x86), Err(ParseError::NotRoce)); // EtherType 0x8600
     assert_eq!(refusal(IP, 0x65), Err(ParseError::NotRoce)); // IP version 6
     assert_eq!(refusal(IP + 9, 6), Err(ParseError::NotRoce)); // TCP
     assert_eq!(refusal(UDP + 3, 0xb8), Err(ParseError::NotRoce)); // port 4792
@@ -169,7 +219,13 @@ fn more_than_a_datagram_holds_is_refused() {
 
 #[test]
 fn each_reason_is_one_line() {
-    for error in [ParseError::Truncated, ParseError::WrongIcrc, ParseError::UnexpectedPayload] {
+    for error in [
+        ParseError::Truncated,
+        ParseError::WrongIcrc,
+        ParseError::UnexpectedPayload,
+        ParseError::Ipv6Extension,
+        ParseError::TwoFamilies,
+    ] {
         let line = error.to_string();
         assert!(line.starts_with("expected ") && line.contains("found ") && !line.contains('\n'), "{line}");
     }

@@ -2,7 +2,9 @@
 
 use crate::common;
 use crate::common::vector;
-use quincunx_wire::{HEADERS_BELOW_BTH, ParseError, parse_frame, parse_identified_datagram};
+use quincunx_wire::{
+    HEADERS_BELOW_BTH, ParseError, headers_below_bth, parse_datagram, parse_frame, parse_identified_datagram,
+};
 use std::collections::BTreeMap;
 
 /// Parses and rebuilds every frame of a capture; counts them by opcode.
@@ -39,6 +41,29 @@ fn every_frame_between_two_kernels_is_rebuilt_to_the_byte() {
 }
 
 #[test]
+fn every_frame_between_two_kernels_over_ipv6_is_rebuilt_to_the_byte() {
+    let expected = [
+        (0x00, 4), // SEND First
+        (0x01, 4), // SEND Middle
+        (0x02, 4), // SEND Last
+        (0x06, 4), // RDMA WRITE First
+        (0x07, 4), // RDMA WRITE Middle
+        (0x08, 4), // RDMA WRITE Last
+        (0x11, 4), // Acknowledge
+    ];
+    assert_eq!(rebuild_all("rxe-ipv6.pcap"), BTreeMap::from(expected));
+}
+
+#[test]
+fn over_ipv6_a_socket_shows_all_that_the_kernels_invariant_crc_covers() {
+    for bytes in vector("rxe-ipv6.pcap") {
+        let (_, header, payload) = parse_frame(&bytes).expect("the vectors are valid");
+        let datagram = &bytes[headers_below_bth(header.destination)..];
+        assert_eq!(parse_datagram(&common::path(&header), datagram), Ok((header, payload)));
+    }
+}
+
+#[test]
 fn every_frame_between_a_kernel_and_user_space_is_rebuilt_to_the_byte() {
     let expected = [
         (0x04, 40), // SEND Only
@@ -49,7 +74,7 @@ fn every_frame_between_a_kernel_and_user_space_is_rebuilt_to_the_byte() {
 
 #[test]
 fn a_damaged_kernel_frame_is_refused() {
-    for mut bytes in vector("rxe.pcap") {
+    for mut bytes in [vector("rxe.pcap"), vector("rxe-ipv6.pcap")].concat() {
         let last = bytes.len() - 1;
         bytes[last] ^= 1;
         assert_eq!(parse_frame(&bytes), Err(ParseError::WrongIcrc));

@@ -9,7 +9,7 @@ use quincunx_design::{FabricKind, Value};
 use quincunx_designs::{CATALOG, FALLBACK};
 use quincunx_fabric::{IncTree, MeshShape, TreeNodeId, TreeRole};
 use quincunx_units::ByteCount;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 pub(crate) struct Site {
     pub(crate) manager: Manager,
@@ -17,7 +17,7 @@ pub(crate) struct Site {
 }
 
 pub(crate) fn host(number: u8) -> NodeDescription {
-    NodeDescription::host(format!("r{number}"), Ipv4Addr::new(127, 0, 1, number), 16)
+    NodeDescription::host(format!("r{number}"), IpAddr::from([127, 0, 1, number]), 16)
 }
 
 pub(crate) fn switch(number: u8) -> NodeDescription {
@@ -25,7 +25,7 @@ pub(crate) fn switch(number: u8) -> NodeDescription {
         role: Role::Switch,
         designs: ["epic-1", "epic-2", "epic-3"].map(String::from).into(),
         memory: ByteCount::new(1 << 20),
-        ..NodeDescription::host(format!("s{number}"), Ipv4Addr::new(127, 0, 2, number), 16)
+        ..NodeDescription::host(format!("s{number}"), IpAddr::from([127, 0, 2, number]), 16)
     }
 }
 

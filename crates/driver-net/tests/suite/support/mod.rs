@@ -5,16 +5,16 @@ use quincunx_collective::{BlockQuantization, Payload, Quantized, Reduction};
 use quincunx_driver_net::{Codec, Datagram, Emitted, Parsed};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_units::{Duration, Instant};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
 pub(crate) const PORT: u16 = 4791;
 
 /// An address of 127.0.0.0/8 that no other test process and no other `scene` of this one uses.
-pub(crate) fn address(scene: u8, host: u8) -> SocketAddrV4 {
+pub(crate) fn address(scene: u8, host: u8) -> SocketAddr {
     let [.., high, low] = std::process::id().to_be_bytes();
     assert!(host < 4 && scene < 63, "scene {scene}, host {host}: an octet holds no more");
-    SocketAddrV4::new(Ipv4Addr::new(127, high, low, 1 + scene * 4 + host), PORT)
+    SocketAddr::new(IpAddr::from([127, high, low, 1 + scene * 4 + host]), PORT)
 }
 
 /// Plain bytes.
@@ -283,7 +283,7 @@ pub(crate) enum Fault {
 
 /// Peers by port; five bytes of header.
 pub(crate) struct ToyCodec {
-    pub(crate) peers: Vec<SocketAddrV4>,
+    pub(crate) peers: Vec<SocketAddr>,
     pub(crate) tos: u8,
 }
 

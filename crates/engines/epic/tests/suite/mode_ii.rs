@@ -9,12 +9,12 @@ use quincunx_design::Datapath;
 use quincunx_epic::{DropReason, EdgeConfig, GroupConfig, Mode, Pattern};
 use quincunx_units::Instant;
 use quincunx_wire::{Endpoint, NakCode, Operation, Position, QpNumber, Syndrome};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 fn star_of_three() -> GroupConfig {
     let third = EdgeConfig {
-        local: Endpoint { ip: Ipv4Addr::new(10, 0, 1, 1), qp: QpNumber::new(0x102) },
-        remote: Endpoint { ip: Ipv4Addr::new(10, 0, 0, 3), qp: QpNumber::new(0x11) },
+        local: Endpoint { ip: IpAddr::from([10, 0, 1, 1]), qp: QpNumber::new(0x102) },
+        remote: Endpoint { ip: IpAddr::from([10, 0, 0, 3]), qp: QpNumber::new(0x11) },
         rank: Some(Rank(2)),
         mode: None,
     };

@@ -10,7 +10,7 @@ use quincunx_engine::verbs::UNLIMITED_RETRIES;
 use quincunx_epic::{DropReason, EdgeConfig, GroupConfig, Mode, Pattern};
 use quincunx_units::Instant;
 use quincunx_wire::{Endpoint, Operation, QpNumber, Syndrome};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 const NOW: Instant = Instant::ZERO;
 
@@ -234,7 +234,7 @@ fn a_switch_that_was_ahead_is_answered_as_soon_as_what_comes_before_is_known() {
     let mut config = GroupConfig { ranks: 3, toward: vec![0, 1, 2], ..config() };
     config.edges.push(EdgeConfig {
         local: Endpoint { ip: config.edges[0].local.ip, qp: QpNumber::new(0x102) },
-        remote: Endpoint { ip: Ipv4Addr::new(10, 0, 0, 3), qp: QpNumber::new(0x11) },
+        remote: Endpoint { ip: IpAddr::from([10, 0, 0, 3]), qp: QpNumber::new(0x11) },
         rank: None,
         mode: Some(Mode::III),
     });

@@ -13,7 +13,7 @@ use quincunx_fabric::{IncTree, LinkProperties, TreeNodeId, TreeRole};
 use quincunx_units::{BitRate, ByteCount, Duration, Probability};
 use quincunx_wire::{Endpoint, Psn, QpNumber};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 const ALL: [Epic; 3] = [EPIC_1, EPIC_2, EPIC_3];
 
@@ -236,7 +236,7 @@ fn contexts(design: Epic) -> Vec<(Member, GroupContext)> {
         |node| format!("s{}", node.0),
         |_| {
             next += 1;
-            Endpoint { ip: Ipv4Addr::LOCALHOST, qp: QpNumber::new(next) }
+            Endpoint { ip: IpAddr::V4(Ipv4Addr::LOCALHOST), qp: QpNumber::new(next) }
         },
     )
 }

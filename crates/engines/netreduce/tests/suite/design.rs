@@ -8,7 +8,7 @@ use quincunx_fabric::{IncTree, TreeNodeId};
 use quincunx_netreduce::{ConfigError, NETREDUCE, Shape};
 use quincunx_units::ByteCount;
 use quincunx_wire::{Endpoint, Psn, QpNumber};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 fn placement(tree: &str) -> Placement {
     let tree = IncTree::from_shape(&tree.parse().unwrap());
@@ -63,8 +63,8 @@ fn the_switch_is_told_who_passes_in_the_order_of_the_ranks() {
         initial_psn: Psn::new(0),
     };
     let address = |member| match member {
-        Member::Rank(rank) => Ipv4Addr::new(10, 0, 0, rank.0 as u8),
-        Member::Switch(_) => Ipv4Addr::new(10, 0, 1, 0),
+        Member::Rank(rank) => IpAddr::from([10, 0, 0, rank.0 as u8]),
+        Member::Switch(_) => IpAddr::from([10, 0, 1, 0]),
     };
     let mut qp = 16;
     let endpoint = |member| {
@@ -73,8 +73,8 @@ fn the_switch_is_told_who_passes_in_the_order_of_the_ranks() {
     };
     let told = plan("star-3", &[]).unwrap().contexts(&naming, |_| "switch".to_owned(), endpoint);
     let (_, context) = told.iter().find(|(member, _)| matches!(member, Member::Switch(_))).unwrap();
-    let from: Vec<_> = context.connections.iter().map(|end| end.remote.ip.octets()[3]).collect();
-    let to: Vec<_> = context.connections.iter().map(|end| end.local.ip.octets()[3]).collect();
+    let from: Vec<_> = context.connections.iter().map(|end| last_octet(end.remote.ip)).collect();
+    let to: Vec<_> = context.connections.iter().map(|end| last_octet(end.local.ip)).collect();
     assert_eq!((from, to), (vec![0, 1, 2], vec![1, 2, 0]));
     let part = Parts::<LengthOnly>::switch_part(design, context, None).unwrap();
     assert!(matches!(part, SwitchPart::Passage(_)));
@@ -138,4 +138,11 @@ fn rules_that_can_be_broken_are_known_by_name() {
     assert!((design.model().mutations)().contains(&"forwards-unknown"));
     // Frames of a header and an element.
     assert!(design.model().smallest.contains(&("group.mtu", "24B")));
+}
+
+fn last_octet(address: IpAddr) -> u8 {
+    match address {
+        IpAddr::V4(address) => address.octets()[3],
+        IpAddr::V6(address) => address.octets()[15],
+    }
 }

@@ -6,7 +6,7 @@ use quincunx_engine::Frame;
 use quincunx_netreduce::{Latencies, Passage, PassageConfig, Shape};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Aeth, Operation, Psn, QpNumber, RoceHeader, Syndrome};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use crate::support::{FIRST, LAST, sum_of};
 
@@ -40,8 +40,8 @@ impl DatapathSink<LengthOnly> for Out {
 const RANKS: u16 = 3;
 const PAYLOAD: usize = 1024;
 
-fn address(rank: u16) -> Ipv4Addr {
-    Ipv4Addr::new(10, 0, 0, rank as u8)
+fn address(rank: u16) -> IpAddr {
+    IpAddr::from([10, 0, 0, rank as u8])
 }
 
 fn passage(latencies: Latencies) -> Passage<LengthOnly> {

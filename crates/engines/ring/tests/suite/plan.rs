@@ -77,8 +77,10 @@ fn a_rank_without_the_peers_that_it_needs_is_refused() {
         domains: 1,
         initial_psn: quincunx_wire::Psn::new(0),
     };
-    let endpoint =
-        quincunx_wire::Endpoint { ip: std::net::Ipv4Addr::LOCALHOST, qp: quincunx_wire::QpNumber::new(16) };
+    let endpoint = quincunx_wire::Endpoint {
+        ip: std::net::IpAddr::from([127, 0, 0, 1]),
+        qp: quincunx_wire::QpNumber::new(16),
+    };
     let (member, mut context) = plan.contexts(&naming, |_| String::new(), |_| endpoint).remove(1);
     assert_eq!(member, Member::Rank(Rank(1)));
     context.connections.pop();

@@ -7,15 +7,15 @@ use quincunx_roce::{QueuePairConfig, Reliability};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Endpoint, Operation, Psn, QpNumber, RoceHeader, parse_frame};
 use std::collections::VecDeque;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
 /// Bytes of a full packet in the captures.
 const MTU: usize = 1024;
 
-const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 10);
-const OTHER_KERNEL: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 11);
-const USER_SPACE: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+const KERNEL: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 10));
+const OTHER_KERNEL: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 11));
+const USER_SPACE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1));
 
 /// The frames of a capture of `vectors/`: after 24 bytes, each has 16 bytes of its own, the captured length at the ninth.
 fn capture(name: &str) -> Vec<(RoceHeader, Vec<u8>)> {
@@ -126,7 +126,7 @@ fn play(
     [sent, received]
 }
 
-const fn endpoint(ip: Ipv4Addr, qp: u32) -> Endpoint {
+const fn endpoint(ip: IpAddr, qp: u32) -> Endpoint {
     Endpoint { ip, qp: QpNumber::new(qp) }
 }
 

@@ -364,7 +364,7 @@ impl KernelQueuePair {
 #[test]
 fn going_back_in_a_message_that_is_acknowledged_as_a_whole_sends_an_empty_packet() {
     let end = |last| quincunx_wire::Endpoint {
-        ip: std::net::Ipv4Addr::new(10, 0, 0, last),
+        ip: std::net::IpAddr::from([10, 0, 0, last]),
         qp: quincunx_wire::QpNumber::new(0x11),
     };
     let mut queue_pair = KernelQueuePair::new(QueuePairConfig {

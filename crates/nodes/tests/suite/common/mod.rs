@@ -5,7 +5,7 @@
 pub mod kernel;
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use quincunx_collective::{
     Collective, DataType, GroupId, Numbers, Payload, Rank, ReduceOp, Reduction, SplitMix64,
@@ -271,7 +271,7 @@ pub type Victim = Box<dyn FnMut(&RoceHeader) -> bool>;
 /// The network. Ranks come first among the nodes, in rank order.
 pub struct Network {
     nodes: Vec<Node>,
-    addresses: BTreeMap<Ipv4Addr, usize>,
+    addresses: BTreeMap<IpAddr, usize>,
     pub ranks: usize,
     queue: BTreeMap<(Instant, u64), Due>,
     timers: BTreeMap<(usize, Timer), u64>,
@@ -301,12 +301,12 @@ fn hand_over(host: &mut Host<Numbers>, queue_pair: &mut KernelQueuePair) {
     }
 }
 
-fn host_ip(rank: usize) -> Ipv4Addr {
-    Ipv4Addr::new(10, 0, 0, rank as u8 + 1)
+fn host_ip(rank: usize) -> IpAddr {
+    IpAddr::from([10, 0, 0, rank as u8 + 1])
 }
 
-fn switch_ip(index: usize) -> Ipv4Addr {
-    Ipv4Addr::new(10, 0, 1, index as u8 + 1)
+fn switch_ip(index: usize) -> IpAddr {
+    IpAddr::from([10, 0, 1, index as u8 + 1])
 }
 
 impl Network {
@@ -412,7 +412,7 @@ impl Network {
     }
 
     /// Lets a rank's node take a frame of the test's making.
-    pub fn deliver(&mut self, to: Ipv4Addr, header: RoceHeader, payload: Numbers) {
+    pub fn deliver(&mut self, to: IpAddr, header: RoceHeader, payload: Numbers) {
         let node = self.addresses[&to];
         self.schedule(Duration::ZERO, Due::Arrival { node, header, payload });
     }

@@ -16,7 +16,7 @@ use quincunx_runtime::{ProcessOptions, RoceCodec};
 use quincunx_units::ByteCount;
 use quincunx_wire::{Endpoint, Framing, Psn, QpNumber, RoceHeader};
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub type UdpNode<E> = Node<E, RoceCodec, UdpTransport>;
@@ -30,9 +30,9 @@ pub fn alone() -> MutexGuard<'static, ()> {
 }
 
 /// Where the `index`th node is: no other test process uses these addresses. A test holds [`alone`] while it does.
-pub fn address(index: u16) -> Ipv4Addr {
+pub fn address(index: u16) -> IpAddr {
     let [.., high, low] = std::process::id().to_be_bytes();
-    Ipv4Addr::new(127, high, low, 1 + index as u8)
+    IpAddr::from([127, high, low, 1 + index as u8])
 }
 
 /// A group that its nodes know from the start.
@@ -105,10 +105,10 @@ impl Group {
 
 pub fn open<E: Engine<Header = RoceHeader, Payload = Numbers>>(
     engine: E,
-    address: Ipv4Addr,
+    address: IpAddr,
     options: NodeOptions,
 ) -> UdpNode<E> {
-    let transport = UdpTransport::open(SocketAddrV4::new(address, 4791), UdpOptions::default()).unwrap();
+    let transport = UdpTransport::open(SocketAddr::new(address, 4791), UdpOptions::default()).unwrap();
     Node::new(engine, 1, RoceCodec::default(), transport, options).unwrap()
 }
 
@@ -125,7 +125,7 @@ pub fn switch(groups: &[Group], id: TreeNodeId, options: NodeOptions) -> SwitchN
 }
 
 /// A rank of the groups at `address`.
-pub fn host(groups: &[Group], address: Ipv4Addr, rank: Rank, options: NodeOptions) -> HostNode {
+pub fn host(groups: &[Group], address: IpAddr, rank: Rank, options: NodeOptions) -> HostNode {
     let Ok(engine) = Host::new(());
     let mut node = open(engine, address, options);
     for group in groups {

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use quincunx_wire::*;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 /// A place in the repository.
@@ -36,7 +37,8 @@ fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
 
 /// A frame as bytes.
 pub(crate) fn frame(envelope: &Envelope, header: &RoceHeader, payload: &[u8]) -> Vec<u8> {
-    let mut out = vec![0xee; frame_length(&header.operation, payload.len())];
+    let below = headers_below_bth(header.destination);
+    let mut out = vec![0xee; below + datagram_length(&header.operation, payload.len())];
     let written = emit_frame(envelope, header, payload, &mut out);
     assert_eq!(written, out.len());
     out
@@ -52,12 +54,7 @@ pub(crate) fn datagram(header: &RoceHeader, payload: &[u8]) -> Vec<u8> {
 
 /// What a socket would tell about a datagram with this header.
 pub(crate) fn path(header: &RoceHeader) -> UdpPath {
-    UdpPath {
-        source: header.source,
-        destination: header.destination,
-        source_port: header.source_port,
-        traffic_class: header.traffic_class,
-    }
+    UdpPath::of(header)
 }
 
 prop_compose! {
@@ -126,18 +123,27 @@ pub(crate) fn any_operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
+/// Two addresses of one family.
+fn any_addresses() -> impl Strategy<Value = [IpAddr; 2]> {
+    prop_oneof![
+        any::<[[u8; 4]; 2]>().prop_map(|both| both.map(IpAddr::from)),
+        any::<[[u8; 16]; 2]>().prop_map(|both| both.map(IpAddr::from)),
+    ]
+}
+
 prop_compose! {
     /// Any header.
     pub(crate) fn any_header()(
-        (source, destination, source_port, traffic_class) in any::<(u32, u32, u16, u8)>(),
+        [source, destination] in any_addresses(),
+        (source_port, traffic_class) in any::<(u16, u8)>(),
         (destination_qp, partition_key, psn) in any::<(u32, u16, u32)>(),
         (acknowledge_request, solicited, migration) in any::<(bool, bool, bool)>(),
         (forward_congestion, backward_congestion) in any::<(bool, bool)>(),
         operation in any_operation(),
     ) -> RoceHeader {
         RoceHeader {
-            source: source.into(),
-            destination: destination.into(),
+            source,
+            destination,
             source_port,
             traffic_class,
             destination_qp: QpNumber::new(destination_qp),
@@ -154,8 +160,8 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// Any envelope.
-    pub(crate) fn any_envelope()(
+    /// Any envelope, over IPv4.
+    fn any_envelope()(
         (source, destination) in any::<([u8; 6], [u8; 6])>(),
         (identification, dont_fragment, time_to_live, udp_checksum) in any::<(u16, bool, u8, u16)>(),
     ) -> Envelope {
@@ -163,6 +169,7 @@ prop_compose! {
             ethernet: EthernetRepr { source: MacAddress(source), destination: MacAddress(destination) },
             identification,
             dont_fragment,
+            flow_label: 0,
             time_to_live,
             udp_checksum,
         }
@@ -175,4 +182,14 @@ pub(crate) fn any_packet(longest: usize) -> impl Strategy<Value = (RoceHeader, V
         let longest = if header.operation.carries_payload() { longest } else { 0 };
         (Just(header), prop::collection::vec(any::<u8>(), 0..=longest))
     })
+}
+
+/// The same in any envelope that belongs to its family.
+pub(crate) fn any_framed(longest: usize) -> impl Strategy<Value = (Envelope, RoceHeader, Vec<u8>)> {
+    (any_envelope(), 0..1u32 << 20, any_packet(longest)).prop_map(
+        |(over_v4, flow_label, (header, payload))| {
+            let over_v6 = Envelope { identification: 0, dont_fragment: true, flow_label, ..over_v4 };
+            (if header.source.is_ipv4() { over_v4 } else { over_v6 }, header, payload)
+        },
+    )
 }

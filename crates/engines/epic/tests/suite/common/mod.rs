@@ -8,12 +8,12 @@ use quincunx_engine::Frame;
 use quincunx_epic::{ControlMessage, EdgeConfig, GroupConfig, IncEngine, Mode, Pattern};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Aeth, Endpoint, NakCode, Operation, Position, Psn, QpNumber, RoceHeader, Syndrome};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 pub(crate) type Switch = IncEngine<LengthOnly>;
 
 pub(crate) const FIRST: Psn = Psn::new(100);
-const SWITCH: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 1);
+const SWITCH: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 1, 1));
 
 /// The headers of what the switch sends, with their edges; what it drops; its timers, set to expire after so long or cancelled; the
 /// edges that it gives up.
@@ -68,7 +68,7 @@ impl DatapathSink<LengthOnly> for Sent {
 pub(crate) fn config() -> GroupConfig {
     let edge = |rank: u16| EdgeConfig {
         local: Endpoint { ip: SWITCH, qp: QpNumber::new(0x100 + u32::from(rank)) },
-        remote: Endpoint { ip: Ipv4Addr::new(10, 0, 0, rank as u8 + 1), qp: QpNumber::new(0x11) },
+        remote: Endpoint { ip: IpAddr::from([10, 0, 0, rank as u8 + 1]), qp: QpNumber::new(0x11) },
         rank: Some(Rank(rank)),
         mode: None,
     };
@@ -131,7 +131,7 @@ pub(crate) struct FromRank {
 /// It arrives; what comes of it.
 pub(crate) fn arrive(switch: &mut Switch, now: Instant, frame: &FromRank) -> Sent {
     let FromRank { rank, psn, operation, length, asks } = *frame;
-    let source = Ipv4Addr::new(10, 0, 0, rank as u8 + 1);
+    let source = IpAddr::from([10, 0, 0, rank as u8 + 1]);
     let mut header = RoceHeader::new(source, SWITCH, QpNumber::new(0x100 + u32::from(rank)), psn, operation);
     header.acknowledge_request = asks;
     let mut sent = Sent::default();
