@@ -226,3 +226,7 @@ impl<P: Payload> Verbs<P> for LaneVerbs<'_, P> {
         self.verbs.skip_next(self.qp(qp), packets);
     }
 }
+
+#[cfg(test)]
+#[path = "lanes_tests.rs"]
+mod tests;

@@ -1,0 +1,144 @@
+//! Lanes seen from below: what a program in each asks of the node's queue pairs and alarms, and what it is told.
+
+use super::*;
+use crate::verbs::{RegionId, WorkId};
+use quincunx_collective::{DataType, LengthOnly, ReduceOp, Reduction};
+
+const QUEUE_PAIRS: u16 = 2;
+const MESSAGE: usize = 4;
+const NOW: Instant = Instant::ZERO;
+
+/// A program that ends a collective with each completion, and fails on its second queue pair at its alarm.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Toy;
+
+impl Program<LengthOnly> for Toy {
+    fn initialise(&mut self, verbs: &mut dyn Verbs<LengthOnly>) {
+        verbs.set_alarm(Alarm(3), Duration::from_nanos(5));
+        verbs.skip(QpIndex(0), 1, 2);
+        verbs.skip_next(QpIndex(1), 7);
+    }
+
+    fn start(
+        &mut self,
+        _: Instant,
+        _: CollectiveRequest,
+        _: &mut dyn Verbs<LengthOnly>,
+    ) -> Result<Option<Outcome>, RequestError> {
+        Ok(None)
+    }
+
+    fn handle_completion(
+        &mut self,
+        _: Instant,
+        qp: QpIndex,
+        _: Completion,
+        _: &mut dyn Verbs<LengthOnly>,
+    ) -> Option<Outcome> {
+        assert!(qp.0 < QUEUE_PAIRS, "a program knows its own queue pairs");
+        Some(Outcome::Done)
+    }
+
+    fn handle_alarm(&mut self, _: Instant, alarm: Alarm, _: &mut dyn Verbs<LengthOnly>) -> Option<Outcome> {
+        assert_eq!(alarm, Alarm(3));
+        Some(Outcome::Failed { qp: QpIndex(1), failure: Failure::RetryExceeded })
+    }
+
+    fn assert_invariants(&self) {}
+}
+
+/// What programs have asked of the node.
+#[derive(Default)]
+struct Asked {
+    memory: Memory<LengthOnly>,
+    alarms: Vec<Alarm>,
+    skipped: Vec<(QpIndex, u32, u32)>,
+    skipped_next: Vec<(QpIndex, u32)>,
+}
+
+impl Verbs<LengthOnly> for Asked {
+    fn memory(&mut self) -> &mut Memory<LengthOnly> {
+        &mut self.memory
+    }
+
+    fn post_send(&mut self, _: QpIndex, _: SendRequest) {
+        unreachable!("the program sends nothing");
+    }
+
+    fn post_receive(&mut self, _: QpIndex, _: ReceiveRequest) {
+        unreachable!("the program receives nothing");
+    }
+
+    fn set_alarm(&mut self, alarm: Alarm, _: Duration) {
+        self.alarms.push(alarm);
+    }
+
+    fn skip(&mut self, qp: QpIndex, sends: u32, receives: u32) {
+        self.skipped.push((qp, sends, receives));
+    }
+
+    fn skip_next(&mut self, qp: QpIndex, packets: u32) {
+        self.skipped_next.push((qp, packets));
+    }
+}
+
+/// Two lanes that have been initialised, and what that has asked for.
+fn two() -> (Lanes<LengthOnly>, Asked) {
+    let programs: Vec<Box<dyn AnyProgram<LengthOnly>>> = alloc::vec![Box::new(Toy), Box::new(Toy)];
+    let (mut lanes, mut asked) = (Lanes::new(programs, QUEUE_PAIRS, MESSAGE), Asked::default());
+    lanes.initialise(&mut asked);
+    (lanes, asked)
+}
+
+/// Starts an AllReduce of two messages: one for each lane.
+fn start(lanes: &mut Lanes<LengthOnly>, asked: &mut Asked) {
+    let slice = |region| Slice { region: RegionId(region), offset: 0, length: 2 * MESSAGE };
+    let request = CollectiveRequest {
+        collective: Collective::AllReduce,
+        reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::I32 },
+        input: slice(0),
+        output: slice(1),
+    };
+    assert_eq!(lanes.start(NOW, request, asked), Ok(None));
+    lanes.assert_invariants();
+}
+
+/// What the node is told when something was sent on its queue pair `qp`.
+fn sent(lanes: &mut Lanes<LengthOnly>, asked: &mut Asked, qp: u16) -> Option<Outcome> {
+    let told = lanes.handle_completion(NOW, QpIndex(qp), Completion::Sent { id: WorkId(0) }, asked);
+    lanes.assert_invariants();
+    told
+}
+
+#[test]
+fn each_lane_has_queue_pairs_and_alarms_of_its_own() {
+    let (_, asked) = two();
+    assert_eq!(asked.skipped, [(QpIndex(0), 1, 2), (QpIndex(2), 1, 2)]);
+    assert_eq!(asked.skipped_next, [(QpIndex(1), 7), (QpIndex(3), 7)]);
+    assert_eq!(asked.alarms.len(), 2);
+    assert_ne!(asked.alarms[0], asked.alarms[1]);
+}
+
+#[test]
+fn an_alarm_is_the_lanes_that_has_set_it_and_a_failure_names_the_nodes_queue_pair() {
+    for (lane, qp) in [(0, 1), (1, 3)] {
+        let (mut lanes, mut asked) = two();
+        start(&mut lanes, &mut asked);
+        let failed = Outcome::Failed { qp: QpIndex(qp), failure: Failure::RetryExceeded };
+        assert_eq!(lanes.handle_alarm(NOW, asked.alarms[lane], &mut asked), Some(failed));
+    }
+}
+
+#[test]
+fn a_lane_that_is_ahead_ends_its_oldest_collective_first() {
+    let (mut lanes, mut asked) = two();
+    start(&mut lanes, &mut asked);
+    start(&mut lanes, &mut asked);
+    // The second lane's part of the older one, then the first lane's: the older one has ended, and it alone.
+    assert_eq!(sent(&mut lanes, &mut asked, 2), None);
+    assert_eq!(sent(&mut lanes, &mut asked, 0), Some(Outcome::Done));
+    assert_eq!(lanes.next_outcome(), None);
+    assert_eq!(sent(&mut lanes, &mut asked, 1), None);
+    assert_eq!(sent(&mut lanes, &mut asked, 3), Some(Outcome::Done));
+    assert_eq!(lanes.next_outcome(), None);
+}
