@@ -5,6 +5,7 @@ use quincunx_driver_net::{
     Direction, Dropped, Node, NodeError, NodeOptions, Observer, Phase, UdpOptions, UdpTransport,
 };
 use quincunx_engine::{Engine, PortId};
+use quincunx_needs::{ipv6, need};
 use quincunx_network::{Fate, FaultPlan, FaultRates};
 use quincunx_units::{ByteCount, Duration, Instant};
 use std::net::{SocketAddr, UdpSocket};
@@ -340,12 +341,14 @@ fn the_type_of_service_travels_with_the_frame() {
 
 #[test]
 fn over_ipv6_the_traffic_class_travels_with_the_frame() {
+    need!(ipv6());
     let [local, peer] = on_ipv6_loopback();
     type_of_service_travels(local, peer);
 }
 
 #[test]
 fn over_ipv6_equally_long_frames_travel_as_one_datagram_both_ways() {
+    need!(ipv6());
     let [a, b] = on_ipv6_loopback();
     let (mut a, mut b) = (patient(a, b, UdpOptions::default()), patient(b, a, UdpOptions::default()));
     assert_eq!(transfer(&mut a, &mut b, 64, 1000), (64, 64_000));
