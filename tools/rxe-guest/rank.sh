@@ -11,7 +11,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 program=$(basename "$1")
 shift
 input=$(cat)
-address=$(ip -4 -o address show dev eth0 | awk '{ print $4 }')
+address=$(ip -o address show dev eth0 scope global | awk '{ print $4; exit }')
 mac=$(cat /sys/class/net/eth0/address)
 neighbours=$(ip neighbour show dev eth0 nud permanent | awk '{ print $1, $3 }')
 

@@ -207,7 +207,7 @@ pub(crate) struct PairAttributes {
     pub(crate) rate_limit: u32,
 }
 
-/// An InfiniBand gid as which an IPv4 address appears.
+/// The InfiniBand GID as which an address appears: one of IPv6 as it is, one of IPv4 in IPv6 clothes.
 pub(crate) fn gid_of(address: IpAddr) -> [u8; 16] {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped(),

@@ -110,7 +110,7 @@ struct QueuePair {
     refused: VecDeque<WorkId>,
 }
 
-/// A device with RoCEv2 at an IPv4 address.
+/// A device with RoCEv2 at an IP address.
 pub struct Device {
     opened: Opened,
     pairs: BTreeMap<u32, QueuePair>,

@@ -1,7 +1,7 @@
 //! EPIC with hosts that nobody here wrote: four Linux kernels, each in a guest of its own with its software RoCE, below our switches on
 //! the paper's tree (EPIC 7.2, J.1). CommLib runs in the guests, over libibverbs. Needs root, iproute2, QEMU, the verbs programs and,
-//! the first time, Debian's packages; one boot of four guests has all runs without losses, another all with, and a third those in which
-//! switches tell hosts to slow down.
+//! the first time, Debian's packages; one boot of four guests has all runs without losses, another all with, a third those over IPv6, and a
+//! fourth those in which switches tell hosts to slow down.
 
 use quincunx_designs::CATALOG;
 use quincunx_fabric::Shape;
@@ -24,6 +24,25 @@ const DESIGNS: [&str; 3] = ["epic-1", "epic-2", "epic-3"];
 
 const PRIMITIVES: [&str; 6] =
     ["all_reduce", "reduce", "broadcast", "barrier", "reduce_scatter", "all_gather"];
+
+/// A folder for captures, which goes with this value.
+struct Captures(PathBuf);
+
+impl Captures {
+    /// For whoever has the turn.
+    fn new() -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests-captures");
+        std::fs::create_dir_all(&folder).expect("the folder is ours");
+        Self(folder)
+    }
+}
+
+impl Drop for Captures {
+    fn drop(&mut self) {
+        // What is left of a run is overwritten by the next.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
 
 /// What desynchronises the numbers of queue pairs that nobody synchronises: what flows one way only, from several roots, between what
 /// flows both ways.
@@ -79,10 +98,15 @@ fn case(design: &str, collective: &str, root: u16, bytes: u64) -> Case {
 
 /// All cases of all designs.
 fn cases() -> Vec<Case> {
-    let bytes = |collective| if collective == "barrier" { 0 } else { BYTES };
-    let of = |design: &'static str| {
-        let each = PRIMITIVES.iter().map(move |collective| (*collective, 1));
-        each.chain(MIXED).map(move |(collective, root)| case(design, collective, root, bytes(collective)))
+    let each = PRIMITIVES.iter().map(|collective| (*collective, 1));
+    let each: Vec<_> = each.chain(MIXED).collect();
+    in_all_designs(&each, BYTES)
+}
+
+fn in_all_designs(collectives: &[(&str, u16)], bytes: u64) -> Vec<Case> {
+    let bytes = |collective| if collective == "barrier" { 0 } else { bytes };
+    let of = |design| {
+        collectives.iter().map(move |(collective, root)| case(design, collective, *root, bytes(*collective)))
     };
     DESIGNS.into_iter().flat_map(of).collect()
 }
@@ -94,6 +118,8 @@ struct Play {
     faults: &'static [&'static str],
     /// Keys of the groups.
     changes: &'static [&'static str],
+    /// Addresses, and with them the GIDs of the guests' devices, are of IPv6.
+    ipv6: bool,
     cases: Vec<Case>,
     /// Where the switches write their frames.
     captures: Option<PathBuf>,
@@ -102,7 +128,8 @@ struct Play {
 /// Runs a play among four guests.
 fn play(launcher: &Path, play: Play) -> Result<Vec<Row>, String> {
     let shape = Shape::for_ranks(TREE, 4).expect("a tree");
-    let links = RealLinks { mtu: 1500, is_limited: false };
+    let over_ipv4 = RealLinks { mtu: 1500, is_limited: false };
+    let links = if play.ipv6 { over_ipv4.over_ipv6() } else { over_ipv4 };
     // Guests are slow: what is late is not lost.
     let changes = ["group.standard_verbs=true", "group.retry_timeout=200ms"].iter().chain(play.changes);
     let changes: Vec<Override> = changes.map(|text| text.parse().expect("a key")).collect();
@@ -115,6 +142,7 @@ fn play(launcher: &Path, play: Play) -> Result<Vec<Row>, String> {
         manager: ["--keep-alive", SILENCE].map(str::to_owned).into(),
         nodes: play.faults.iter().map(|word| (*word).to_owned()).collect(),
         packet_sockets: true,
+        ipv6: play.ipv6,
         verbs: true,
         rank_launcher: Some(launcher.to_owned()),
         ..ChildArguments::default()
@@ -195,23 +223,47 @@ fn all_of_it_is_right_when_one_in_a_hundred_frames_is_lost_there_and_back() {
     }
 }
 
-/// Congestion notifications (opcode 0x81, annex A17) in a capture of Ethernet frames, and to whom.
-fn notifications(capture: &Path) -> Vec<IpAddr> {
+/// The GIDs of the guests' devices are IPv6 addresses.
+#[test]
+fn all_primitives_are_right_in_all_modes_among_kernels_over_ipv6() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let launcher = need!(launcher());
+    let captures = Captures::new();
+    let cases = in_all_designs(&PRIMITIVES.map(|collective| (collective, 1)), 20_000);
+    let count = cases.len();
+    let played = Play { ipv6: true, cases, captures: Some(captures.0.clone()), ..Play::default() };
+    let rows = play(&launcher, played).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(rows.iter().all(|row| row.wrong == 0 && row.fell_back.is_none()), "{rows:?}");
+    assert_eq!(rows.len(), count);
+    for leaf in ["switch1.pcapng", "switch2.pcapng"] {
+        let kinds: Vec<_> = frames(&captures.0.join(leaf)).iter().map(|it| [it[12], it[13]]).collect();
+        assert!(!kinds.is_empty() && kinds.iter().all(|kind| *kind == [0x86, 0xdd]), "{leaf}: IPv6 alone");
+    }
+}
+
+/// The Ethernet frames of a switch's capture.
+fn frames(capture: &Path) -> Vec<Vec<u8>> {
     let bytes = std::fs::read(capture).expect("the switch has written it");
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize;
     let (mut at, mut found) = (0, Vec::new());
     while at + 8 <= bytes.len() {
         let (kind, length) = (word(at), word(at + 4));
-        // An enhanced packet block: 28 bytes, Ethernet 14, IPv4 20, UDP 8, and the BTH.
+        // An enhanced packet block.
         if let Some(frame) = bytes.get(at + 28..at + length)
             && kind == 6
-            && frame.get(42) == Some(&0x81)
         {
-            found.push(IpAddr::from([frame[30], frame[31], frame[32], frame[33]]));
+            found.push(frame.to_vec());
         }
         at += length;
     }
     found
+}
+
+/// Congestion notifications (opcode 0x81, annex A17) in a capture, and to whom.
+fn notifications(capture: &Path) -> Vec<IpAddr> {
+    // Ethernet 14, IPv4 20, UDP 8, and the BTH.
+    let all = frames(capture).into_iter().filter(|frame| frame.get(42) == Some(&0x81));
+    all.map(|frame| IpAddr::from([frame[30], frame[31], frame[32], frame[33]])).collect()
 }
 
 /// Ranks that run ahead of small pipes are told to slow down (EPIC 4.4). The kernel does not know what that means, and goes on.
@@ -219,19 +271,17 @@ fn notifications(capture: &Path) -> Vec<IpAddr> {
 fn all_is_right_though_switches_send_kernels_congestion_notifications() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let launcher = need!(launcher());
-    let captures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests-captures");
-    std::fs::create_dir_all(&captures).expect("the folder is ours");
+    let captures = Captures::new();
     let rows = play(
         &launcher,
         Play {
             changes: &["group.slots=62", "group.run_ahead=true"],
             cases: vec![case("epic-3", "all_reduce", 0, 1 << 20), case("epic-3", "reduce", 2, 1 << 20)],
-            captures: Some(captures.clone()),
+            captures: Some(captures.0.clone()),
             ..Play::default()
         },
     );
-    let leaves = ["switch1.pcapng", "switch2.pcapng"].map(|name| notifications(&captures.join(name)));
-    std::fs::remove_dir_all(&captures).expect("the folder is ours");
+    let leaves = ["switch1.pcapng", "switch2.pcapng"].map(|name| notifications(&captures.0.join(name)));
     let rows = rows.unwrap_or_else(|failure| panic!("{failure}"));
     println!("congestion notifications: {:?}", leaves.each_ref().map(Vec::len));
     assert!(rows.iter().all(|row| row.wrong == 0) && rows.len() == 2, "{rows:?}");
