@@ -1,6 +1,9 @@
 //! Frames at an AllReduce-Switch of four ports: no panic, invariants after each, at most one frame out of each port for every frame in,
 //! none for aggregation back where it came from, and a right invariant CRC on every result.
 //!
+//! Hosts promise a switch to begin a group with a write, and to have no more messages under way than it has columns (rtl/allreduce_switch/README.md):
+//! only where these do, a sum is of all that take part. Where they do not, a port may count twice.
+//!
 //! An event is five bytes: port and kind; rank; PSN, relative to where the port stands; message; what to spoil.
 
 use quincunx_collective::{DataType, Numbers, Payload, ReduceOp, Reduction};
@@ -11,6 +14,7 @@ use quincunx_netreduce::{
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::netreduce::{LENGTH, NetReduceHeader, PAYLOAD};
 use quincunx_wire::{EthernetRepr, MacAddress, Operation, Psn, QpNumber, Reth, RoceHeader, v1};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 const PORTS: u16 = 4;
@@ -37,8 +41,27 @@ impl Sink<EthernetSwitch<Numbers>> for Out {
     fn drop_frame(&mut self, _: PortId, _: EthernetDrop) {}
 }
 
+/// What each port has begun since the registers were written.
+#[derive(Clone, Default)]
+struct Begun {
+    connections: BTreeSet<QpNumber>,
+    firsts: usize,
+}
+
+impl Begun {
+    /// Whether no column was opened twice.
+    fn is_as_promised(&self, shape: &Shape) -> bool {
+        self.connections.len() <= 1 && self.firsts <= usize::from(shape.flows)
+    }
+}
+
 const fn sum(data_type: DataType) -> Reduction {
     Reduction { op: ReduceOp::Sum, data_type }
+}
+
+/// Of the frames of a port, by rank.
+fn queue_pair(rank: u8) -> QpNumber {
+    QpNumber::new(0x20 + u32::from(rank & 0x80))
 }
 
 fn operation(kind: u8) -> Operation {
@@ -59,9 +82,8 @@ fn frame(port: u8, event: [u8; 5], psn: u32) -> Vec<u8> {
     let [kind, rank, ahead, message, spoil] = event;
     let to = (port + 1 + rank % 3) % 4;
     let ip = |host| IpAddr::from([10, 0, 0, host]);
-    let qp = QpNumber::new(0x20 + u32::from(rank & 0x80));
     let psn = Psn::new(psn).plus(u32::from(ahead)).minus(128);
-    let header = RoceHeader::new(ip(port), ip(to), qp, psn, operation(kind >> 2));
+    let header = RoceHeader::new(ip(port), ip(to), queue_pair(rank), psn, operation(kind >> 2));
     let mut payload = vec![port; PAYLOAD];
     if matches!(header.operation, Operation::WriteFirst(_)) {
         let header = NetReduceHeader {
@@ -87,14 +109,12 @@ fn frame(port: u8, event: [u8; 5], psn: u32) -> Vec<u8> {
 
 /// Panics if `bytes` show a fault.
 pub fn check(bytes: &[u8]) {
-    let config = EthernetSwitchConfig {
-        shape: Shape::of_ports(PORTS),
-        reduction: sum(DataType::I32),
-        ports: PortConfig::all(PORTS),
-    };
+    let shape = Shape::of_ports(PORTS);
+    let config = EthernetSwitchConfig { shape, reduction: sum(DataType::I32), ports: PortConfig::all(PORTS) };
     let mut switch = EthernetSwitch::<Numbers>::new(config).expect("a switch of four ports");
     let mut psns = [0xff_fff0_u32; PORTS as usize];
     let mut now_in_part = PortConfig::all(PORTS);
+    let mut begun: [Begun; PORTS as usize] = Default::default();
     for event in bytes.chunks_exact(5) {
         let event: [u8; 5] = event.try_into().expect("five bytes");
         let port = event[0] % 4;
@@ -106,8 +126,14 @@ pub fn check(bytes: &[u8]) {
                 let Ok(()) =
                     switch.handle_command(Instant::ZERO, (ports, sum(data_type)), &mut Out::default());
                 now_in_part = ports;
+                begun = Default::default();
             }
             continue;
+        }
+        if matches!(operation(event[0] >> 2), Operation::WriteFirst(_)) {
+            let port = &mut begun[usize::from(port)];
+            port.connections.insert(queue_pair(event[1]));
+            port.firsts += 1;
         }
         let bytes = frame(port, event, psns[usize::from(port)]);
         if event[2] == 128 {
@@ -126,11 +152,11 @@ pub fn check(bytes: &[u8]) {
         switch.assert_invariants();
         let frames: usize = out.by_port.iter().sum();
         assert!(frames <= usize::from(PORTS), "{frames} frames for one");
-        if frames > 1 && out.results == frames {
-            assert!(
-                frames == usize::from(now_in_part.number()) || frames == usize::from(PORTS) - 1,
-                "a sum for all that take part, or a flood"
-            );
+        let number = usize::from(now_in_part.number());
+        let is_flood = frames == usize::from(PORTS) - 1;
+        assert!(frames <= number || is_flood, "{frames} frames, and {number} take part");
+        if frames > 1 && out.results == frames && begun.iter().all(|port| port.is_as_promised(&shape)) {
+            assert!(frames == number || is_flood, "a sum for all that take part, or a flood");
         }
     }
 }
