@@ -82,7 +82,11 @@ impl Payload for Numbers {
     }
 
     fn write(&mut self, offset: usize, view: &[u8]) {
-        self.bytes_mut()[offset..][..view.len()].copy_from_slice(view);
+        let bytes = &mut self.bytes_mut()[offset..][..view.len()];
+        // What is longer the C library copies by the processor's instruction for strings, which takes twice as long for 4 KiB.
+        for (bytes, view) in bytes.chunks_mut(1024).zip(view.chunks(1024)) {
+            bytes.copy_from_slice(view);
+        }
     }
 
     fn inscribe(&mut self, offset: usize, bytes: &[u8]) {

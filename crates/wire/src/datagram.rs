@@ -15,7 +15,8 @@
 //! ([`parse_identified_datagram`]). Over IPv6 there is nothing to number, and the CRC covers no field that a socket hides.
 
 use crate::bth::{self, BthRepr, BthView};
-use crate::icrc::PayloadCrc;
+use crate::crc::BodyCrc;
+use crate::field::copy;
 use crate::ip::IpRepr;
 use crate::ipv4::{self, Ipv4Repr};
 use crate::udp::{self, UdpRepr};
@@ -94,13 +95,13 @@ pub fn emit_datagram(header: &RoceHeader, payload: &[u8], out: &mut [u8]) -> usi
 #[derive(Clone, Debug)]
 pub struct SharedPayload<'a> {
     bytes: &'a [u8],
-    crc: PayloadCrc,
+    crc: Option<BodyCrc>,
 }
 
 impl<'a> SharedPayload<'a> {
     /// Reads `bytes` once.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, crc: PayloadCrc::new(bytes) }
+        Self { bytes, crc: BodyCrc::new(bytes) }
     }
 
     /// The payload.
@@ -114,13 +115,13 @@ impl<'a> SharedPayload<'a> {
 /// # Panics
 /// As [`emit_datagram`] does.
 pub fn emit_shared_datagram(header: &RoceHeader, payload: &SharedPayload<'_>, out: &mut [u8]) -> usize {
-    emit_through_socket(header, payload.bytes, Some(&payload.crc), out)
+    emit_through_socket(header, payload.bytes, payload.crc.as_ref(), out)
 }
 
 fn emit_through_socket(
     header: &RoceHeader,
     payload: &[u8],
-    payload_crc: Option<&PayloadCrc>,
+    payload_crc: Option<&BodyCrc>,
     out: &mut [u8],
 ) -> usize {
     let length = datagram_length(&header.operation, payload.len());
@@ -193,7 +194,7 @@ pub(crate) fn emit_transport(
     udp: &UdpRepr,
     header: &RoceHeader,
     payload: &[u8],
-    payload_crc: Option<&PayloadCrc>,
+    payload_crc: Option<&BodyCrc>,
     out: &mut [u8],
 ) {
     let operation = &header.operation;
@@ -206,12 +207,23 @@ pub(crate) fn emit_transport(
     let (extension, padded) = body.split_at_mut(operation.extension_length());
     operation.emit_extension(extension);
     let (payload_out, pad) = padded.split_at_mut(payload.len());
-    payload_out.copy_from_slice(payload);
-    pad.fill(0);
     assert_eq!(pad.len(), usize::from(bth.pad_count), "the caller has cut `out` to another length");
+    // Without a pad it is read before it is copied: the processor fetches ahead of the CRC better than ahead of the copy.
     let crc = match payload_crc {
-        Some(payload_crc) => icrc::join(ip, udp, bth_out, extension, payload_crc),
-        None => icrc::compute(ip, udp, bth_out, body),
+        Some(payload_crc) => {
+            copy(payload_out, payload);
+            icrc::join(ip, udp, bth_out, extension, payload_crc)
+        }
+        None if pad.is_empty() => {
+            let crc = icrc::compute_apart(ip, udp, bth_out, extension, payload);
+            copy(payload_out, payload);
+            crc
+        }
+        None => {
+            copy(payload_out, payload);
+            pad.fill(0);
+            icrc::compute_apart(ip, udp, bth_out, extension, padded)
+        }
     };
     *icrc_out = crc.to_le_bytes();
 }

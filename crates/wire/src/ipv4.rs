@@ -145,24 +145,27 @@ impl Ipv4Repr {
 
     /// Writes the header with its checksum.
     pub fn emit(&self, out: &mut [u8; LENGTH]) {
-        self.emit_with_zero_checksum(out);
+        *out = self.to_bytes([0; 2]);
         let checksum = checksum(out);
         put(out, CHECKSUM, &checksum.to_be_bytes());
     }
 
-    /// Writes the header with zero in place of the checksum.
-    pub(crate) fn emit_with_zero_checksum(&self, out: &mut [u8; LENGTH]) {
+    /// The header with something in place of the checksum.
+    #[inline]
+    pub(crate) fn to_bytes(self, checksum: [u8; 2]) -> [u8; LENGTH] {
         let flags = if self.dont_fragment { DONT_FRAGMENT } else { 0 };
+        let mut out = [0; LENGTH];
         out[VERSION_IHL] = VERSION_4_IHL_5;
         out[TRAFFIC_CLASS] = self.traffic_class;
-        put(out, TOTAL_LENGTH, &self.total_length.to_be_bytes());
-        put(out, IDENTIFICATION, &self.identification.to_be_bytes());
-        put(out, FLAGS_OFFSET, &flags.to_be_bytes());
+        put(&mut out, TOTAL_LENGTH, &self.total_length.to_be_bytes());
+        put(&mut out, IDENTIFICATION, &self.identification.to_be_bytes());
+        put(&mut out, FLAGS_OFFSET, &flags.to_be_bytes());
         out[TIME_TO_LIVE] = self.time_to_live;
         out[PROTOCOL] = PROTOCOL_UDP;
-        put(out, CHECKSUM, &[0; 2]);
-        put(out, SOURCE, &self.source.octets());
-        put(out, DESTINATION, &self.destination.octets());
+        put(&mut out, CHECKSUM, &checksum);
+        put(&mut out, SOURCE, &self.source.octets());
+        put(&mut out, DESTINATION, &self.destination.octets());
+        out
     }
 }
 

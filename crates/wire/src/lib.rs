@@ -10,11 +10,14 @@
 //! and IPv6 without extension headers; no fragments, no VLAN tags.
 #![no_std]
 extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
 
 pub mod aeth;
 pub mod atomic;
 pub mod bth;
 pub mod congestion;
+mod crc;
 mod datagram;
 pub mod deth;
 mod error;

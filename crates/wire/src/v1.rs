@@ -14,10 +14,11 @@
 use crate::bth::{self, BthRepr, BthView};
 use crate::datagram::{body_operation, bth_of, datagram_length};
 use crate::ethernet::{self, EthernetRepr, EthernetView};
+use crate::field::copy;
 use crate::grh::{self, GrhRepr, GrhView};
-use crate::icrc;
 use crate::netreduce;
 use crate::{Operation, ParseError, RoceHeader};
+use crate::{crc, icrc};
 
 /// EtherType of RoCE v1.
 pub const ETHERTYPE: u16 = 0x8915;
@@ -53,20 +54,16 @@ pub fn invariant_crc(before: &[u8]) -> u32 {
 
 /// The same from the GRH on.
 fn packet_crc(before: &[u8]) -> u32 {
-    const ONES: usize = 8;
-    const MASKED: usize = ONES + grh::LENGTH + bth::LENGTH;
-    let mut masked = [0xff; MASKED];
-    let (head, rest) = before.split_at(MASKED - ONES);
-    masked[ONES..].copy_from_slice(head);
-    // Version stays.
-    masked[ONES + grh::FIRST_WORD] |= 0x0f;
-    masked[ONES + grh::FIRST_WORD + 1..][..3].fill(0xff);
-    masked[ONES + grh::HOP_LIMIT] = 0xff;
-    masked[ONES + grh::LENGTH + bth::CONGESTION] = 0xff;
-    let mut crc = crc32fast::Hasher::new();
-    crc.update(&masked);
-    crc.update(rest);
-    crc.finalize()
+    let (head, rest) = before.split_at(grh::LENGTH + bth::LENGTH);
+    let mask = |masked: &mut [u8; grh::LENGTH + bth::LENGTH]| {
+        masked.copy_from_slice(head);
+        // Version stays.
+        masked[grh::FIRST_WORD] |= 0x0f;
+        masked[grh::FIRST_WORD + 1..][..3].fill(0xff);
+        masked[grh::HOP_LIMIT] = 0xff;
+        masked[grh::LENGTH + bth::CONGESTION] = 0xff;
+    };
+    crc::after_ones(mask, &[], rest)
 }
 
 /// Whether the last four bytes of a RoCE v1 frame are its invariant CRC.
@@ -139,7 +136,7 @@ pub fn emit_packet(header: &RoceHeader, payload: &[u8], out: &mut [u8]) -> usize
     let (extension, padded) = rest.split_at_mut(operation.extension_length());
     operation.emit_extension(extension);
     let (payload_out, pad) = padded.split_at_mut(payload.len());
-    payload_out.copy_from_slice(payload);
+    copy(payload_out, payload);
     pad.fill(0);
     *icrc_out = packet_crc(before).to_le_bytes();
     grh::LENGTH + length
