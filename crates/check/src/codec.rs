@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use quincunx_collective::{Payload, Provenance, ProvenanceView};
 use quincunx_driver_check::{End, NodeId};
-use quincunx_driver_net::{Codec, Datagram, Emitted, LinkEnd, Parsed, end_address};
+use quincunx_driver_net::{Codec, Datagram, Emitted, LinkEnd, end_address};
 use quincunx_engine::{Engine, Frame, PortId};
 use quincunx_wire::{Envelope, MacAddress, ParseError, RoceHeader, emit_frame, parse_frame};
 
@@ -96,16 +96,17 @@ impl<E: Engine<Header = RoceHeader, Payload = Provenance>> Codec<E> for RoceProv
         FRAME_LIMIT
     }
 
-    fn parse(&mut self, datagram: &Datagram, bytes: &[u8]) -> Result<Parsed<RoceHeader>, CodecFault> {
-        let (_, header, payload) = parse_frame(bytes).map_err(CodecFault::Header)?;
-        provenance_in_bytes(payload).ok_or(CodecFault::Provenance)?;
-        // The payload is a part of `bytes`: where, the addresses tell.
-        let start = payload.as_ptr().addr() - bytes.as_ptr().addr();
-        Ok(Parsed { port: port_of(datagram), header, payload: start..start + payload.len() })
+    fn port(&self, datagram: &Datagram) -> PortId {
+        port_of(datagram)
     }
 
-    fn payload<'a>(&self, bytes: &'a [u8]) -> ProvenanceView<'a> {
-        provenance_in_bytes(bytes).expect("it was looked at when the frame was parsed")
+    fn parse<'a>(
+        &mut self,
+        _: &Datagram,
+        bytes: &'a [u8],
+    ) -> Result<(RoceHeader, ProvenanceView<'a>), CodecFault> {
+        let (_, header, payload) = parse_frame(bytes).map_err(CodecFault::Header)?;
+        Ok((header, provenance_in_bytes(payload).ok_or(CodecFault::Provenance)?))
     }
 
     type Shared<'a> = ProvenanceView<'a>;

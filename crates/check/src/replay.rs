@@ -337,10 +337,9 @@ impl<S: Wired> Driver<S> for AsBytes<S> {
         let sent = self.network.take_sent().into_iter().map(|frame| {
             let from = End { node: NodeId(frame.from.0 as u16), port: frame.from.1 };
             let codec = &mut self.codecs[self.links[&from].node.index()];
-            let parsed =
-                codec.parse(&frame.datagram, &frame.bytes).expect("what one codec writes another reads");
-            let payload = codec.payload(&frame.bytes[parsed.payload]);
-            (from, parsed.header, PayloadOf::<S>::from_view(payload))
+            let parsed = codec.parse(&frame.datagram, &frame.bytes);
+            let (header, payload) = parsed.expect("what one codec writes another reads");
+            (from, header, PayloadOf::<S>::from_view(payload))
         });
         sent.collect()
     }

@@ -6,18 +6,9 @@ use quincunx_engine::{Engine, Frame, PortId};
 use quincunx_units::Instant;
 use std::fmt::Debug;
 use std::net::SocketAddr;
-use std::ops::Range;
 
-/// A frame as found in a datagram.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Parsed<H> {
-    /// The node's port that it belongs to.
-    pub port: PortId,
-    /// Its header.
-    pub header: H,
-    /// Where in the datagram its payload lies.
-    pub payload: Range<usize>,
-}
+/// A frame as found in a datagram: its header, and its payload as the engine sees it.
+pub type Parsed<'a, E> = (<E as Engine>::Header, <<E as Engine>::Payload as Payload>::View<'a>);
 
 /// Where a frame goes and how much of the buffer it took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,15 +31,14 @@ pub trait Codec<E: Engine> {
     /// The most bytes that [`emit`](Self::emit) writes.
     fn frame_limit(&self) -> usize;
 
+    /// The node's port that a datagram came in by.
+    fn port(&self, datagram: &Datagram) -> PortId;
+
     /// Reads the UDP payload `bytes` that came with `datagram`.
     ///
     /// # Errors
     /// Whatever a peer may send that is not a frame for this node: it never panics.
-    fn parse(&mut self, datagram: &Datagram, bytes: &[u8]) -> Result<Parsed<E::Header>, Self::Fault>;
-
-    /// The payload as the engine sees it: `bytes` are what [`parse`](Self::parse) called payload, still in the receive
-    /// buffer.
-    fn payload<'a>(&self, bytes: &'a [u8]) -> <E::Payload as Payload>::View<'a>;
+    fn parse<'a>(&mut self, datagram: &Datagram, bytes: &'a [u8]) -> Result<Parsed<'a, E>, Self::Fault>;
 
     /// What copies of one payload share, worked out once.
     type Shared<'a>;

@@ -18,6 +18,7 @@ use crate::transport::Transport;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
+use quincunx_collective::Payload;
 use quincunx_engine::{Engine, Frame, PortId};
 use quincunx_network::{Fate, FaultPlan, FaultRates};
 use quincunx_units::{ByteCount, Duration, Instant};
@@ -668,13 +669,14 @@ fn deliver<E: Engine, C: Codec<E>, T: Transport>(
     io.lap(Phase::Other);
     let parsed = io.codec.parse(datagram, bytes);
     io.lap(Phase::Parse);
-    match parsed {
-        Ok(parsed) => {
-            let frame = Frame { header: &parsed.header, payload: io.codec.payload(&bytes[parsed.payload]) };
-            engine.handle_frame(io.now, parsed.port, frame, io);
+    // By reference: a header is copied for no one.
+    match &parsed {
+        Ok((header, payload)) => {
+            let port = io.codec.port(datagram);
+            engine.handle_frame(io.now, port, Frame { header, payload: E::Payload::reborrow(*payload) }, io);
             io.lap(Phase::Engine);
             check(engine);
         }
-        Err(fault) => io.count(Dropped::Codec(fault), 1),
+        Err(fault) => io.count(Dropped::Codec(*fault), 1),
     }
 }

@@ -3,7 +3,7 @@
 //! A datagram of RoCEv2 begins with the BTH, for a socket has the headers below. One of RoCE v1 begins with the global route header.
 
 use quincunx_collective::{Numbers, Payload};
-use quincunx_driver_net::{Codec, Datagram, Emitted, Parsed};
+use quincunx_driver_net::{Codec, Datagram, Emitted};
 use quincunx_engine::{Engine, Frame, PortId};
 use quincunx_wire::{
     Aeth, Framing, Operation, ParseError, RoceHeader, SharedPayload, Syndrome, UdpPath, emit_datagram,
@@ -47,18 +47,6 @@ impl RoceCodec {
         });
         PortId(port as u16)
     }
-
-    /// The port of a frame.
-    fn port(&self, datagram: &Datagram) -> PortId {
-        match &self.interfaces[..] {
-            [] => PortId(0),
-            interfaces => {
-                let port = |interface| interfaces.iter().position(|known| *known == interface);
-                let port = port(datagram.interface).or_else(|| port(UNKNOWN));
-                port.map_or(ELSEWHERE, |port| PortId(port as u16))
-            }
-        }
-    }
 }
 
 /// Reads a datagram of either framing: its header, and where its payload lies.
@@ -95,15 +83,23 @@ impl<E: Engine<Header = RoceHeader, Payload = Numbers>> Codec<E> for RoceCodec {
         FRAME_LIMIT
     }
 
-    fn parse(&mut self, datagram: &Datagram, bytes: &[u8]) -> Result<Parsed<RoceHeader>, ParseError> {
-        let (header, payload) = parse(self.framing, datagram, bytes)?;
-        // The payload is a part of `bytes`: where, the addresses tell.
-        let start = payload.as_ptr().addr() - bytes.as_ptr().addr();
-        Ok(Parsed { port: self.port(datagram), header, payload: start..start + payload.len() })
+    fn port(&self, datagram: &Datagram) -> PortId {
+        match &self.interfaces[..] {
+            [] => PortId(0),
+            interfaces => {
+                let port = |interface| interfaces.iter().position(|known| *known == interface);
+                let port = port(datagram.interface).or_else(|| port(UNKNOWN));
+                port.map_or(ELSEWHERE, |port| PortId(port as u16))
+            }
+        }
     }
 
-    fn payload<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
-        bytes
+    fn parse<'a>(
+        &mut self,
+        datagram: &Datagram,
+        bytes: &'a [u8],
+    ) -> Result<(RoceHeader, &'a [u8]), ParseError> {
+        parse(self.framing, datagram, bytes)
     }
 
     type Shared<'a> = SharedPayload<'a>;
@@ -163,7 +159,7 @@ mod tests {
         let mut codec = RoceCodec::default();
         let mut read = |identification, bytes: &[u8]| {
             let datagram = Datagram { source, destination, tos: 0, identification, interface: 0 };
-            Codec::<Switch<Numbers>>::parse(&mut codec, &datagram, bytes).map(|parsed| parsed.header)
+            Codec::<Switch<Numbers>>::parse(&mut codec, &datagram, bytes).map(|(header, _)| header)
         };
         for identification in [0, 3] {
             assert_eq!(read(identification, &bytes), Ok(header));

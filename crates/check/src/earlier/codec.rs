@@ -9,7 +9,7 @@
 
 use quincunx_collective::{Payload, Provenance, ProvenanceView};
 use quincunx_driver_check::{End, NodeId};
-use quincunx_driver_net::{Codec, Datagram, Emitted, Parsed};
+use quincunx_driver_net::{Codec, Datagram, Emitted};
 use quincunx_engine::{Frame, PortId};
 
 use crate::codec::{FRAME_LIMIT, Ports, port_of, provenance_in_bytes, provenance_to_bytes};
@@ -39,20 +39,24 @@ impl Codec<Node> for EarlierCodec {
         FRAME_LIMIT
     }
 
-    fn parse(&mut self, datagram: &Datagram, bytes: &[u8]) -> Result<Parsed<Header>, Malformed> {
+    fn port(&self, datagram: &Datagram) -> PortId {
+        port_of(datagram)
+    }
+
+    fn parse<'a>(
+        &mut self,
+        _: &Datagram,
+        bytes: &'a [u8],
+    ) -> Result<(Header, ProvenanceView<'a>), Malformed> {
         let (&[kind, chunk, high, low], elements) = bytes.split_first_chunk::<HEADER>().ok_or(Malformed)?;
-        provenance_in_bytes(elements).ok_or(Malformed)?;
+        let payload = provenance_in_bytes(elements).ok_or(Malformed)?;
         let workers = Workers::from_bits(u16::from_be_bytes([high, low]));
         let header = match kind {
             0 | 1 => Header::Contribution { chunk, workers, again: kind == 1 },
             2 if workers == Workers::NONE => Header::Result { chunk },
             _ => return Err(Malformed),
         };
-        Ok(Parsed { port: port_of(datagram), header, payload: HEADER..bytes.len() })
-    }
-
-    fn payload<'a>(&self, bytes: &'a [u8]) -> ProvenanceView<'a> {
-        provenance_in_bytes(bytes).expect("it was looked at when the frame was parsed")
+        Ok((header, payload))
     }
 
     type Shared<'a> = ProvenanceView<'a>;

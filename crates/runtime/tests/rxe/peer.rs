@@ -3,7 +3,7 @@
 use crate::guest::{GUEST, GUEST_MAC, Guest};
 use quincunx_collective::{Numbers, Payload};
 use quincunx_driver_net::{
-    Codec, Datagram, Dropped, Emitted, Node, NodeOptions, PacketOptions, PacketTransport, Parsed,
+    Codec, Datagram, Dropped, Emitted, Node, NodeOptions, PacketOptions, PacketTransport,
 };
 use quincunx_engine::verbs::RegionId;
 use quincunx_engine::{Engine, Frame, PortId};
@@ -50,12 +50,16 @@ impl<E: Engine<Header = RoceHeader, Payload = Numbers>> Codec<E> for SpoilingCod
         Codec::<E>::frame_limit(&self.codec)
     }
 
-    fn parse(&mut self, datagram: &Datagram, bytes: &[u8]) -> Result<Parsed<RoceHeader>, ParseError> {
-        Codec::<E>::parse(&mut self.codec, datagram, bytes)
+    fn port(&self, datagram: &Datagram) -> PortId {
+        Codec::<E>::port(&self.codec, datagram)
     }
 
-    fn payload<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
-        bytes
+    fn parse<'a>(
+        &mut self,
+        datagram: &Datagram,
+        bytes: &'a [u8],
+    ) -> Result<(RoceHeader, &'a [u8]), ParseError> {
+        Codec::<E>::parse(&mut self.codec, datagram, bytes)
     }
 
     type Shared<'a> = &'a [u8];

@@ -2,7 +2,7 @@
 //! It exists to exercise the driver, so it shares nothing with the engines.
 
 use quincunx_collective::{BlockQuantization, Payload, Quantized, Reduction};
-use quincunx_driver_net::{Codec, Datagram, Emitted, Parsed};
+use quincunx_driver_net::{Codec, Datagram, Emitted};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_units::{Duration, Instant};
 use std::net::{IpAddr, SocketAddr};
@@ -296,8 +296,15 @@ impl Codec<Transfer> for ToyCodec {
         70_000
     }
 
-    fn parse(&mut self, datagram: &Datagram, bytes: &[u8]) -> Result<Parsed<Header>, Fault> {
-        let peer = self.peers.iter().position(|peer| *peer == datagram.source).ok_or(Fault::UnknownPeer)?;
+    fn port(&self, datagram: &Datagram) -> PortId {
+        let peer = self.peers.iter().position(|peer| *peer == datagram.source);
+        PortId(peer.expect("only datagrams of peers have been read") as u16)
+    }
+
+    fn parse<'a>(&mut self, datagram: &Datagram, bytes: &'a [u8]) -> Result<(Header, &'a [u8]), Fault> {
+        if !self.peers.contains(&datagram.source) {
+            return Err(Fault::UnknownPeer);
+        }
         let (head, payload) = bytes.split_at_checked(HEADER).ok_or(Fault::Short)?;
         let number = u32::from_be_bytes([head[1], head[2], head[3], head[4]]);
         let header = match head[0] {
@@ -305,11 +312,7 @@ impl Codec<Transfer> for ToyCodec {
             2 if payload.is_empty() => Header::Ack { next: number },
             _ => return Err(Fault::UnknownKind),
         };
-        Ok(Parsed { port: PortId(peer as u16), header, payload: HEADER..bytes.len() })
-    }
-
-    fn payload<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
-        bytes
+        Ok((header, payload))
     }
 
     type Shared<'a> = &'a [u8];
