@@ -171,8 +171,8 @@ pub trait SwitchUnit<P: Payload> {
     }
 
     /// Says all that there is to say after a call, and which channels are [ready](Self::ready) at each port now. One call where its
-    /// owner would make one for each question: a unit has no reason to write it anew.
-    fn answer(&mut self, now: Instant, ready: &mut [ChannelSet], out: &mut dyn UnitSink<P>) {
+    /// owner would make one for each question: a unit has no reason to write it anew. Whether the channels were asked for.
+    fn answer(&mut self, now: Instant, ready: &mut [ChannelSet], out: &mut dyn UnitSink<P>) -> bool {
         while let Some(output) = self.next_output() {
             out.act(output);
         }
@@ -182,11 +182,13 @@ pub trait SwitchUnit<P: Payload> {
         if let Some(after) = self.arm(now) {
             out.arm(after);
         }
-        if self.has_queued() {
+        let has_queued = self.has_queued();
+        if has_queued {
             for (ready, port) in ready.iter_mut().zip(0..) {
                 *ready = self.ready(PortId(port));
             }
         }
+        has_queued
     }
 
     /// Packets that it holds in buffers of `port`'s `channel`.

@@ -12,7 +12,8 @@ const BINS: usize = 64;
 pub(crate) struct BusyBins {
     origin: Instant,
     shift: u32,
-    picos: [u64; BINS],
+    /// Apart from the rest, which every frame touches.
+    picos: Box<[u64; BINS]>,
     /// A time without a gap that is not in the bins yet: it grows with each frame that is queued, and may be put off.
     since: Instant,
     until: Instant,
@@ -20,8 +21,8 @@ pub(crate) struct BusyBins {
 
 impl BusyBins {
     /// Nothing from `origin` on.
-    pub(crate) const fn new(origin: Instant) -> Self {
-        Self { origin, shift: 0, picos: [0; BINS], since: origin, until: origin }
+    pub(crate) fn new(origin: Instant) -> Self {
+        Self { origin, shift: 0, picos: Box::new([0; BINS]), since: origin, until: origin }
     }
 
     /// Counts the time from `start` to `end`, which is not before what was counted last.
@@ -118,7 +119,7 @@ impl BusyOverTime {
                 // A frame that is being sent when a pause begins was counted to its end.
                 busy.min(counted) as f64 / counted as f64
             };
-            (0..length.div_ceil(1 << shift)).zip(&bins.picos).map(share).collect()
+            (0..length.div_ceil(1 << shift)).zip(&*bins.picos).map(share).collect()
         };
         Self { bin: Duration::from_picos(1 << shift), directions: all.iter_mut().map(shares).collect() }
     }

@@ -3,7 +3,6 @@
 use crate::busy::BusyBins;
 use crate::pausing::{InFlight, Pause, Pausing};
 use crate::{LinkConfig, QueueConfig};
-use quincunx_collective::Payload;
 use quincunx_engine::{Engine, PortId};
 use quincunx_network::{Delay, Fate, Injector};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
@@ -54,6 +53,8 @@ pub(crate) struct Channel<E: Engine> {
     times: [(ByteCount, Duration); 2],
     pub(crate) queue: QueueConfig,
     pub(crate) injector: Option<Injector>,
+    /// Frames are delivered, each behind the one before, and nothing else can become of them: what [`note_plain`](Self::note_plain) found last.
+    is_plain: bool,
     /// When everything queued so far has been sent.
     pub(crate) free_at: Instant,
     /// Which of the channels that start at its node it is.
@@ -88,6 +89,7 @@ impl<E: Engine> Channel<E> {
             times: Default::default(),
             queue: QueueConfig::default(),
             injector: None,
+            is_plain: true,
             free_at: Instant::ZERO,
             place: 0,
             in_flight: VecDeque::new(),
@@ -105,8 +107,23 @@ impl<E: Engine> Channel<E> {
     /// Whether frames are delivered, each behind the one before, and nothing else can become of them.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        let QueueConfig { limit, mark_above } = self.queue;
-        limit.is_none() && mark_above.is_none() && self.injector.is_none() && self.pausing.is_none()
+        self.is_plain
+    }
+
+    fn note_plain(&mut self) {
+        self.is_plain =
+            self.queue == QueueConfig::default() && self.injector.is_none() && self.pausing.is_none();
+    }
+
+    pub(crate) fn set_queue(&mut self, queue: QueueConfig) {
+        self.queue = queue;
+        self.note_plain();
+    }
+
+    pub(crate) fn set_injector(&mut self, injector: Injector) {
+        self.settle();
+        self.injector = Some(injector);
+        self.note_plain();
     }
 
     /// How long a frame of `length` is on the wire.
@@ -220,6 +237,18 @@ impl<E: Engine> Channel<E> {
         }
     }
 
+    /// Takes a frame that leaves at `start` and is delivered into the statistics of a direction that is not paused.
+    #[inline(always)]
+    pub(crate) fn count_plain(&mut self, now: Instant, start: Instant, length: ByteCount, time: Duration) {
+        self.index += 1;
+        self.peak_wait = self.peak_wait.max(self.free_at.since(now));
+        self.busy.extend(start, self.free_at);
+        let statistics = &mut self.statistics;
+        statistics.frames += 1;
+        statistics.bytes += length;
+        statistics.busy += time;
+    }
+
     /// Takes a frame that is sent into the statistics.
     pub(crate) fn count(
         &mut self,
@@ -275,21 +304,44 @@ impl<E: Engine> Channel<E> {
         }
     }
 
-    /// Takes the first frame in flight: the port that it arrives at, and what it is. Copied piece by piece: as a whole, inside an `Option`,
-    /// it would be stored and loaded in pieces that do not fit, for which processors wait.
+    /// Puts a frame that is neither urgent nor has another fate than to arrive behind all others. Whether it is the first.
+    #[inline(always)]
+    pub(crate) fn launch_plain(&mut self, frame: InFlight<E>) -> bool {
+        let is_first = self.in_flight.is_empty();
+        if is_first {
+            self.announced = frame.sequence;
+        } else if self.later != Duration::ZERO {
+            self.launch(frame);
+            return false;
+        }
+        debug_assert!(self.in_flight.back().is_none_or(|last| last.at <= frame.at), "one behind the other");
+        self.in_flight.push_back(frame);
+        is_first
+    }
+
+    /// When the first frame in flight arrives, if it is the one of that number. Otherwise another has been put before it, of which the queue has
+    /// been told.
+    #[inline(always)]
+    pub(crate) fn first_if(&self, sequence: u64) -> Option<Instant> {
+        self.in_flight.front().filter(|first| first.sequence == sequence).map(|first| first.at)
+    }
+
+    /// The first frame in flight, to be taken apart and then [dropped](Self::drop_first).
     ///
     /// # Panics
     /// If there is none.
-    #[inline]
-    pub(crate) fn land(&mut self) -> (PortId, E::Header, E::Payload) {
-        let first = self.in_flight.front_mut().expect("a frame in flight");
-        let payload = std::mem::replace(&mut first.payload, E::Payload::zeroed(0));
-        let landed = (first.port, first.header.clone(), payload);
+    #[inline(always)]
+    pub(crate) fn first_mut(&mut self) -> &mut InFlight<E> {
+        self.in_flight.front_mut().expect("a frame in flight")
+    }
+
+    /// The first frame in flight has arrived.
+    #[inline(always)]
+    pub(crate) fn drop_first(&mut self) {
         self.in_flight.pop_front();
         if self.later != Duration::ZERO {
             self.later_from -= 1;
         }
-        landed
     }
 
     /// Puts a frame in the order of arrival as often, and as late, as its fate has it. Arrivals are numbered from the frame's number on;
@@ -323,6 +375,7 @@ impl<E: Engine> Channel<E> {
     }
 
     /// The first frame to arrive, if the event queue has not been told of it: when, and its number. It is told now.
+    #[inline(always)]
     pub(crate) fn announce(&mut self) -> Option<(Instant, u64)> {
         if self.later != Duration::ZERO && self.later_from == 0 {
             self.settle_next();
@@ -367,6 +420,7 @@ impl<E: Engine> Channel<E> {
     pub(crate) fn pausing_mut(&mut self) -> &mut Pausing<E> {
         if self.pausing.is_none() {
             self.settle();
+            self.is_plain = false;
         }
         self.pausing.get_or_insert_default()
     }

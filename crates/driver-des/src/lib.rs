@@ -30,6 +30,7 @@ mod network;
 mod observer;
 mod pause;
 mod pausing;
+mod places;
 mod queue;
 mod simulation;
 mod timers;

@@ -2,6 +2,7 @@
 
 use crate::channel::Channel;
 use crate::pausing::{Holds, InFlight};
+use crate::places::Places;
 use crate::queue::EventQueue;
 use crate::timers::Timers;
 use crate::{Departure, Direction, Medium, NodeIndex, Observer, QueueConfig};
@@ -71,11 +72,20 @@ enum Answer {
     Sent,
 }
 
-/// A logical port: the channel that it sends on, and its place among the ports that share that.
+/// A logical port: the channel that it sends on, and the port at which frames arrive there.
 #[derive(Clone, Copy)]
 struct LogicalPort {
     channel: u32,
-    place: u16,
+    peer: PortId,
+}
+
+/// A channel that starts at a node.
+#[derive(Clone, Copy)]
+pub(crate) struct Outgoing {
+    pub(crate) channel: u32,
+    /// The port that sends on it, or the first of several.
+    port: PortId,
+    is_shared: bool,
 }
 
 /// What a node has outside its engine.
@@ -83,34 +93,10 @@ struct LogicalPort {
 pub(crate) struct Attachment<D> {
     ports: Vec<Option<LogicalPort>>,
     /// The channels that start here.
-    pub(crate) channels: Vec<u32>,
-    /// Of these, the ones that are offered slots: a bit each, by place. The others have an entry in the event queue, which
-    /// says when their port is free.
-    offered: Vec<u64>,
+    pub(crate) channels: Vec<Outgoing>,
+    /// Of these, the ones that are offered slots. The others have an entry in the event queue, which says when their port is free.
+    pub(crate) offered: Places,
     pub(crate) drops: BTreeMap<D, u64>,
-}
-
-impl<D> Attachment<D> {
-    /// Whether the channel at `place` is offered slots from now on.
-    #[inline]
-    pub(crate) fn set_offered(&mut self, place: usize, offered: bool) {
-        let bit = 1 << (place % 64);
-        let word = &mut self.offered[place / 64];
-        *word = if offered { *word | bit } else { *word & !bit };
-    }
-
-    /// The first channel at or after `place` that is offered slots, and the place after its own.
-    #[inline]
-    pub(crate) fn next_offered(&self, place: usize) -> Option<(u32, usize)> {
-        let mut word = place / 64;
-        let mut left = self.offered.get(word)? & (u64::MAX << (place % 64));
-        while left == 0 {
-            word += 1;
-            left = *self.offered.get(word)?;
-        }
-        let place = word * 64 + left.trailing_zeros() as usize;
-        Some((self.channels[place], place + 1))
-    }
 }
 
 pub(crate) struct Network<E: Engine, M, O> {
@@ -147,7 +133,7 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
         self.nodes.push(Attachment {
             ports: Vec::new(),
             channels: Vec::new(),
-            offered: Vec::new(),
+            offered: Places::default(),
             drops: BTreeMap::new(),
         });
     }
@@ -156,16 +142,20 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
         let number = self.channels.len() as u32;
         let node = &mut self.nodes[channel.from as usize];
         channel.place = node.channels.len();
-        node.channels.push(number);
-        node.offered.resize(node.channels.len().div_ceil(64), 0);
-        node.set_offered(channel.place, true);
-        for (place, (port, _)) in channel.ports.iter().enumerate() {
+        node.channels.push(Outgoing {
+            channel: number,
+            port: channel.ports.first().map_or(PortId(0), |ports| ports.0),
+            is_shared: channel.ports.len() != 1,
+        });
+        node.offered.grow(node.channels.len());
+        node.offered.insert(channel.place);
+        for &(port, peer) in &channel.ports {
             let index = usize::from(port.0);
             if node.ports.len() <= index {
                 node.ports.resize(index + 1, None);
             }
             assert!(node.ports[index].is_none(), "{port:?} is plugged in already");
-            node.ports[index] = Some(LogicalPort { channel: number, place: place as u16 });
+            node.ports[index] = Some(LogicalPort { channel: number, peer });
         }
         self.channels.push(channel);
     }
@@ -176,24 +166,31 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
         self.queue.push(at, self.sequence, source.pack());
     }
 
-    /// Offers a transmit slot to the ports of `node` on a channel in turn if it is free; sees to it that they are asked again when it is.
-    /// Whether one used it.
-    #[inline]
-    pub(crate) fn offer(&mut self, engine: &mut E, node: u32, number: u32) -> bool {
-        let channel = &self.channels[number as usize];
-        if let [(port, _)] = channel.ports[..] {
-            return self.offer_port(engine, node, number, port) == Answer::Sent;
+    /// Offers a transmit slot to the ports of `node` on its channel at `place` in turn if that is free; sees to it that they are asked again
+    /// when it is. Whether one used it.
+    #[inline(always)]
+    pub(crate) fn offer(&mut self, engine: &mut E, node: u32, place: usize, to: Outgoing) -> bool {
+        if to.is_shared {
+            return self.offer_in_turn(engine, node, place);
         }
-        let ports = channel.ports.len();
-        let mut place = channel.turn;
+        self.offer_port(engine, node, place, to) == Answer::Sent
+    }
+
+    /// The same where several ports share the channel, or none has it.
+    #[inline(never)]
+    fn offer_in_turn(&mut self, engine: &mut E, node: u32, place: usize) -> bool {
+        let to = self.nodes[node as usize].channels[place];
+        let number = to.channel as usize;
+        let ports = self.channels[number].ports.len();
+        let mut turn = self.channels[number].turn;
         for _ in 0..ports {
-            let port = self.channels[number as usize].ports[place].0;
-            place = if place + 1 == ports { 0 } else { place + 1 };
-            match self.offer_port(engine, node, number, port) {
+            let port = self.channels[number].ports[turn].0;
+            turn = if turn + 1 == ports { 0 } else { turn + 1 };
+            match self.offer_port(engine, node, place, Outgoing { port, ..to }) {
                 Answer::Declined => {}
                 Answer::Waits => return false,
                 Answer::Sent => {
-                    self.channels[number as usize].turn = place;
+                    self.channels[number].turn = turn;
                     return true;
                 }
             }
@@ -204,38 +201,48 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
     /// Offers a transmit slot to a port. If the channel is not free, it is offered no more until it is; if it is paused, the end of that
     /// offers it anew.
     #[inline(always)]
-    fn offer_port(&mut self, engine: &mut E, node: u32, number: u32, port: PortId) -> Answer {
-        if !engine.wants_transmit(port) {
+    fn offer_port(&mut self, engine: &mut E, node: u32, place: usize, to: Outgoing) -> Answer {
+        if !engine.wants_transmit(to.port) {
             return Answer::Declined;
         }
-        let channel = &self.channels[number as usize];
-        let is_paused = channel.is_paused();
-        if is_paused || channel.free_at > self.now {
-            let (place, free_at) = (channel.place, channel.free_at);
-            self.nodes[node as usize].set_offered(place, false);
-            if !is_paused {
-                self.schedule(free_at, Source::PortFree(number));
-            }
+        let number = to.channel as usize;
+        let channel = &self.channels[number];
+        if channel.is_paused() {
+            self.nodes[node as usize].offered.remove(place);
+            return Answer::Waits;
+        }
+        if channel.free_at > self.now {
+            self.wait(node, place, to.channel, channel.free_at);
             return Answer::Waits;
         }
         let before = channel.index;
-        engine.handle_transmit_slot(self.now, port, &mut Outlet { network: self, node });
-        if self.channels[number as usize].index > before { Answer::Sent } else { Answer::Declined }
+        engine.handle_transmit_slot(self.now, to.port, &mut Outlet { network: self, node });
+        if self.channels[number].index > before { Answer::Sent } else { Answer::Declined }
     }
 
-    /// Whether the frame whose arrival has come up is there. Otherwise it has been put off, and the queue is told when it arrives, or
-    /// another has been put before it, of which the queue has been told.
-    #[inline]
-    pub(crate) fn is_due(&mut self, number: u32, sequence: u64) -> bool {
-        let Some(first) = self.channels[number as usize].in_flight.front() else { return false };
-        if first.sequence != sequence {
+    /// Offers a channel no slots until it is free.
+    #[inline(always)]
+    fn wait(&mut self, node: u32, place: usize, channel: u32, free_at: Instant) {
+        self.nodes[node as usize].offered.remove(place);
+        self.schedule(free_at, Source::PortFree(channel));
+    }
+
+    /// Offers a slot to the port that has just used one, as far as that is all there is to do: its channel is busy now, and no other one of the
+    /// node is offered slots. Whether that is so.
+    #[inline(always)]
+    pub(crate) fn offer_again(&mut self, engine: &mut E, node: u32, place: usize, to: Outgoing) -> bool {
+        let Outgoing { channel: number, port, is_shared } = to;
+        let channel = &self.channels[number as usize];
+        let free_at = channel.free_at;
+        let is_only = self.nodes[node as usize].offered.is_only(place);
+        if is_shared || free_at <= self.now || !is_only {
             return false;
         }
-        let is_due = first.at <= self.now;
-        if !is_due {
-            self.queue.push(first.at, sequence, Source::Arrival(number).pack());
+        debug_assert!(!channel.is_paused(), "a channel that is paused sends nothing in a slot");
+        if engine.may_want_transmit() && engine.wants_transmit(port) {
+            self.wait(node, place, number, free_at);
         }
-        is_due
+        true
     }
 
     fn logical_port(&self, node: u32, port: PortId) -> LogicalPort {
@@ -252,10 +259,10 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
     /// Queues a frame on the channel that `port` of `node` is plugged into.
     #[inline]
     pub(crate) fn send(&mut self, node: u32, port: PortId, frame: Frame<'_, E::Header, E::Payload>) {
-        let LogicalPort { channel: number, place } = self.logical_port(node, port);
+        let LogicalPort { channel: number, peer } = self.logical_port(node, port);
         let channel = &mut self.channels[number as usize];
         if !channel.is_plain() || self.medium.is_urgent(frame.header) || self.observer.sees_departures() {
-            return self.send_by_fate(number, place, frame);
+            return self.send_by_fate(number, peer, frame);
         }
         let payload = E::Payload::view_length(E::Payload::reborrow(frame.payload));
         let length = self.medium.wire_length(frame.header, payload);
@@ -263,25 +270,29 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
         let needed = self.medium.needed_length(direction, frame.header, length);
         let time = channel.time_for(length);
         let on_the_wire = if needed == length { time } else { channel.time_for(needed) };
-        let start = channel.make_room(self.now, time, false);
-        channel.count(self.now, length, time, false, &Fate::Delivered);
+        let start = channel.free_at.max(self.now);
+        channel.free_at = start + time;
+        channel.count_plain(self.now, start, length, time);
         self.sequence += 1;
-        channel.launch(InFlight {
+        let (at, sequence) = (start + on_the_wire + channel.config.latency, self.sequence);
+        let is_first = channel.launch_plain(InFlight {
             start,
-            at: start + on_the_wire + channel.config.latency,
-            sequence: self.sequence,
+            at,
+            sequence,
             urgent: false,
-            port: channel.ports[usize::from(place)].1,
+            port: peer,
             header: frame.header.clone(),
             payload: E::Payload::from_view(frame.payload),
         });
-        self.announce(number);
+        if is_first {
+            self.queue.push(at, sequence, Source::Arrival(number).pack());
+        }
         self.hold(number, start, start + time, false);
     }
 
     /// The same for a frame that may find no room, be marked, overtake, be lost or held up, or that is to be described.
     #[inline(never)]
-    fn send_by_fate(&mut self, number: u32, place: u16, frame: Frame<'_, E::Header, E::Payload>) {
+    fn send_by_fate(&mut self, number: u32, port: PortId, frame: Frame<'_, E::Header, E::Payload>) {
         let direction = Direction::from_number(number as usize);
         let channel = &mut self.channels[number as usize];
         let payload = E::Payload::view_length(E::Payload::reborrow(frame.payload));
@@ -324,7 +335,6 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
 
         let on_the_wire = if needed == length { time } else { channel.time_for(needed) };
         let at = start + on_the_wire + channel.config.latency;
-        let port = channel.ports[usize::from(place)].1;
         let payload = E::Payload::from_view(frame.payload);
         self.sequence += 1;
         let frame = InFlight { start, at, sequence: self.sequence, urgent, port, header, payload };

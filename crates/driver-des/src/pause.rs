@@ -20,8 +20,16 @@ const ORDER: ByteCount = ByteCount::new(84);
 
 impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
     /// A frame was queued on `channel`: if it was sent because of another, that one stays in its buffer until it has left.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn hold(&mut self, channel: u32, start: Instant, end: Instant, urgent: bool) {
+        // Most links have no pauses, and every frame that is queued asks.
+        if self.holds.input.is_some() {
+            self.hold_input(channel, start, end, urgent);
+        }
+    }
+
+    #[inline(never)]
+    fn hold_input(&mut self, channel: u32, start: Instant, end: Instant, urgent: bool) {
         let Some((hold, new)) = self.holds.add() else { return };
         self.channels[channel as usize].pausing_mut().leave(Leaving { start, end, urgent, hold });
         self.watch(channel);

@@ -163,14 +163,7 @@ impl Holds {
 
     /// One more frame is sent because of it. The place of what is held for it, and the frame's channel and length if that is new; none
     /// if nothing is held.
-    #[inline]
     pub(crate) fn add(&mut self) -> Option<(usize, Option<(u32, ByteCount)>)> {
-        // Most links have no pauses, and every frame that is queued asks.
-        if self.input.is_none() { None } else { self.add_to_input() }
-    }
-
-    #[inline(never)]
-    fn add_to_input(&mut self) -> Option<(usize, Option<(u32, ByteCount)>)> {
         let (input, length, place) = self.input.as_mut()?;
         if let Some(place) = *place {
             self.holds[place].copies += 1;

@@ -1,7 +1,7 @@
 //! The simulation: nodes on links, run until something that its owner waits for.
 
 use crate::channel::Channel;
-use crate::network::{Emitted, Network, Outlet, Source};
+use crate::network::{Emitted, Network, Outgoing, Outlet, Source};
 use crate::pausing::Buffer;
 use crate::timers::Due;
 use crate::{
@@ -110,9 +110,7 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
         );
         let number = direction.number();
         let injector = Injector::of_direction(plan, self.seed, number as u64);
-        let channel = &mut self.network.channels[number];
-        channel.settle();
-        channel.injector = Some(injector);
+        self.network.channels[number].set_injector(injector);
     }
 
     /// Prescribes when timers fire, in place of the durations that engines ask for. A timer that is not armed when its time
@@ -151,7 +149,7 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
 
     /// Sets the limits of a direction's queue, for frames queued from now on.
     pub fn set_queue(&mut self, direction: Direction, queue: QueueConfig) {
-        self.network.channels[direction.number()].queue = queue;
+        self.network.channels[direction.number()].set_queue(queue);
     }
 
     /// Has the node at the end of a direction pause its sender when its input buffer fills up; for frames that arrive from now on.
@@ -256,25 +254,41 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
         }
     }
 
-    /// Offers slots on a channel that may be free again.
+    /// Offers slots on a channel that may be free again; on the node's others only if it takes one.
     #[inline]
     fn offer_anew(&mut self, channel: u32) {
         let Channel { from, place, .. } = self.network.channels[channel as usize];
-        self.network.nodes[from as usize].set_offered(place, true);
-        self.offer_all(from, Some(channel));
+        let (engine, network) = (&mut self.engines[from as usize], &mut self.network);
+        let node = &mut network.nodes[from as usize];
+        node.offered.insert(place);
+        let to = node.channels[place];
+        if network.offer(engine, from, place, to) && !network.offer_again(engine, from, place, to) {
+            self.offer_all(from);
+        }
         self.debug_assert_node(from);
     }
 
     #[inline]
     fn arrive(&mut self, number: u32, sequence: u64) {
-        if !self.network.is_due(number, sequence) {
-            return;
-        }
-        let (now, channel) = (self.network.now, &mut self.network.channels[number as usize]);
+        let now = self.network.now;
+        let channel = &mut self.network.channels[number as usize];
         let node = channel.to;
         let has_buffer = channel.pausing.as_ref().is_some_and(|pausing| pausing.buffer.is_some());
-        let (port, header, payload) = channel.land();
-        self.network.announce(number);
+        match channel.first_if(sequence) {
+            None => return,
+            Some(at) if at > now => {
+                return self.network.queue.push(at, sequence, Source::Arrival(number).pack());
+            }
+            Some(_) => {}
+        }
+        let first = channel.first_mut();
+        // Piece by piece: as a whole it would be stored and loaded in pieces that do not fit, for which processors wait.
+        let (port, header) = (first.port, first.header.clone());
+        let payload = std::mem::replace(&mut first.payload, E::Payload::zeroed(0));
+        channel.drop_first();
+        if let Some((at, sequence)) = channel.announce() {
+            self.network.queue.push(at, sequence, Source::Arrival(number).pack());
+        }
         let frame = Frame { header: &header, payload: payload.view(0..payload.length()) };
         self.network.observer.arrived(now, NodeIndex(node), port, frame);
         if has_buffer {
@@ -308,28 +322,28 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
     fn settle(&mut self, node: u32) {
         self.debug_assert_node(node);
         // Where traffic is dense most ports are busy, and are asked when they are free.
-        if self.network.nodes[node as usize].next_offered(0).is_some() {
-            self.offer_all(node, None);
+        if !self.network.nodes[node as usize].offered.is_empty() {
+            self.offer_all(node);
             self.debug_assert_node(node);
         }
     }
 
-    /// The same if there may be free ports. The channel that is named first is offered a slot before the others, and they only if it takes
-    /// that.
-    fn offer_all(&mut self, node: u32, mut first: Option<u32>) {
+    /// The same if there may be free ports.
+    fn offer_all(&mut self, node: u32) {
         let Self { engines, network, .. } = self;
         let engine = &mut engines[node as usize];
         // A node with one port is asked for that at once.
         let has_one = network.nodes[node as usize].channels.len() == 1;
-        while first.is_some() || has_one || engine.may_want_transmit() {
+        while has_one || engine.may_want_transmit() {
             let mut used = false;
-            if let Some(channel) = first.take() {
-                used = network.offer(engine, node, channel);
-            } else {
-                let mut place = 0;
-                while let Some((channel, next)) = network.nodes[node as usize].next_offered(place) {
-                    used |= network.offer(engine, node, channel);
-                    place = next;
+            for word in 0..network.nodes[node as usize].offered.count_words() {
+                // Who is offered a slot changes nothing for those behind it.
+                let mut left = network.nodes[node as usize].offered.word(word);
+                while left != 0 {
+                    let place = word * 64 + left.trailing_zeros() as usize;
+                    let to = network.nodes[node as usize].channels[place];
+                    used |= network.offer(engine, node, place, to);
+                    left &= left - 1;
                 }
             }
             if !used {
@@ -348,7 +362,7 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
         if engine.may_want_transmit() {
             return;
         }
-        for &number in &self.network.nodes[node as usize].channels {
+        for &Outgoing { channel: number, .. } in &self.network.nodes[node as usize].channels {
             for &(port, _) in &self.network.channels[number as usize].ports {
                 assert!(
                     !engine.wants_transmit(port),

@@ -225,8 +225,10 @@ impl Channel {
     }
 
     /// For indexing what is kept one a channel.
+    #[inline]
     pub const fn index(self) -> usize {
-        self.0 as usize
+        // Says to the compiler that it is below their count, which spares a check for each array.
+        self.0 as usize % Self::COUNT
     }
 }
 
@@ -241,6 +243,11 @@ impl ChannelSet {
     /// Every channel.
     pub const ALL: Self = Self(u8::MAX);
 
+    /// Both channels of a class.
+    pub const fn of(class: Class) -> Self {
+        Self(1 << Channel::new(class, false).0 | 1 << Channel::new(class, true).0)
+    }
+
     /// Whether it is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
@@ -253,8 +260,7 @@ impl ChannelSet {
 
     /// Puts `channel` in, or takes it out.
     pub const fn set(&mut self, channel: Channel, present: bool) {
-        let bit = 1 << channel.index();
-        self.0 = if present { self.0 | bit } else { self.0 & !bit };
+        self.0 = self.0 & !(1 << channel.index()) | (present as u8) << channel.index();
     }
 
     /// With those of `other`, too.
@@ -273,7 +279,7 @@ impl ChannelSet {
             return None;
         }
         let after = self.0.rotate_right(from as u32).trailing_zeros() as u8;
-        Some(Channel::ALL[(from.wrapping_add(after) % 8) as usize])
+        Some(Channel(from.wrapping_add(after) % Channel::COUNT as u8))
     }
 }
 

@@ -2,5 +2,6 @@
 
 mod common;
 mod pause;
+mod plain;
 mod prescribed;
 mod simulation;

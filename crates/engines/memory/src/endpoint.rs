@@ -109,6 +109,7 @@ impl<P: Payload> Endpoint<P> {
     }
 
     /// Takes a packet that arrived by `link`.
+    #[inline]
     pub fn handle_packet(
         &mut self,
         now: Instant,
@@ -216,7 +217,7 @@ impl<P: Payload> Endpoint<P> {
             Transaction::ReadResponse,
         );
         let job = Job { header, local: 0, remaining: length };
-        self.links[usize::from(link.0)].outbound.push(job);
+        self.links[usize::from(link.0)].outbound.push(&job);
     }
 
     /// What has come of the kernel's requests, in order.
@@ -231,12 +232,13 @@ impl<P: Payload> Endpoint<P> {
     }
 
     /// Lets responses that are ready by now take their place among what `link` sends. To be called before it is asked for a packet.
+    #[inline]
     pub fn advance(&mut self, now: Instant, link: PortId) {
         let link = &mut self.links[usize::from(link.0)];
         while let Some(first) = link.pending.front()
             && first.ready_at <= now
         {
-            link.outbound.push(first.response.clone());
+            link.outbound.push(&first.response);
             link.pending.pop_front();
         }
     }
@@ -266,8 +268,19 @@ impl<P: Payload> Endpoint<P> {
     }
 
     /// Channels with a packet to send by `link`.
+    #[inline]
     pub fn ready(&self, link: PortId) -> ChannelSet {
         let link = &self.links[usize::from(link.0)];
+        let ready = link.outbound.ready();
+        // What waits is bounded for requests alone.
+        if ready.intersection(ChannelSet::of(Class::Read)).is_empty() {
+            ready
+        } else {
+            self.ready_in_bounds(link)
+        }
+    }
+
+    fn ready_in_bounds(&self, link: &Link) -> ChannelSet {
         let mut ready = link.outbound.ready();
         if link.loads >= self.config.load_window {
             ready.set(Channel::new(Class::Read, false), false);
@@ -282,6 +295,7 @@ impl<P: Payload> Endpoint<P> {
     ///
     /// # Panics
     /// If there is none.
+    #[inline]
     pub fn next_packet(&mut self, link: PortId, channel: Channel) -> (FlitHeader, P::View<'_>) {
         let link = &mut self.links[usize::from(link.0)];
         let (mut header, local) = link.outbound.next_packet(channel, self.config.format.max_payload);
@@ -338,6 +352,7 @@ impl<P: Payload> Endpoint<P> {
         self.events.push_back(MemoryEvent::Changed { word: WordId(word), value });
     }
 
+    #[inline]
     fn respond(&mut self, now: Instant, link: PortId, response: Job) {
         let late = self.config.scatter.map_or(Duration::ZERO, |scatter| scatter.delay(self.served));
         self.served += 1;
@@ -345,7 +360,7 @@ impl<P: Payload> Endpoint<P> {
         let link = &mut self.links[usize::from(link.0)];
         if ready_at == now && link.pending.is_empty() {
             // What takes no time needs no timer.
-            return link.outbound.push(response);
+            return link.outbound.push(&response);
         }
         let pending = Pending { ready_at, response };
         // Without scatter this is the end of the queue.
@@ -372,7 +387,7 @@ impl<P: Payload> Endpoint<P> {
         let tag = u32::from(transaction == Transaction::Reduce);
         let header = FlitHeader::new(self.node(), to, inc, address, tag, transaction);
         let job = Job { header, local: span.offset, remaining: span.length };
-        self.links[usize::from(link.0)].outbound.push(job);
+        self.links[usize::from(link.0)].outbound.push(&job);
     }
 
     fn switch(&self, link: PortId) -> NodeId {
@@ -495,6 +510,6 @@ impl<P: Payload> SharedMemory<P> for Endpoint<P> {
     fn synchronise(&mut self, link: PortId, group: u64, point: u32) {
         let to = self.switch(link);
         let header = FlitHeader::new(self.node(), to, true, group, point, Transaction::Sync);
-        self.links[usize::from(link.0)].outbound.push(Job { header, local: 0, remaining: 0 });
+        self.links[usize::from(link.0)].outbound.push(&Job { header, local: 0, remaining: 0 });
     }
 }

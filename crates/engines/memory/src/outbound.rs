@@ -28,10 +28,12 @@ impl Outbound {
         self.ready
     }
 
+    /// Queues a copy of a job, which is made in one go: taken apart and put together again it would be stored and loaded in pieces that do
+    /// not fit, for which processors wait.
     #[inline]
-    pub(crate) fn push(&mut self, job: Job) {
+    pub(crate) fn push(&mut self, job: &Job) {
         let channel = job.header.channel().expect("credits alone are not queued");
-        self.queues[channel.index()].push_back(job);
+        self.queues[channel.index()].push_back(job.clone());
         self.ready.set(channel, true);
     }
 
@@ -39,6 +41,7 @@ impl Outbound {
     ///
     /// # Panics
     /// If there is none.
+    #[inline]
     pub(crate) fn next_packet(&mut self, channel: Channel, max_payload: usize) -> (FlitHeader, Range<usize>) {
         let queue = &mut self.queues[channel.index()];
         let job = queue.front_mut().expect("a channel that is ready has a job");
@@ -50,12 +53,13 @@ impl Outbound {
             *length = piece as u16;
         }
         let local = job.local..job.local + piece;
-        job.header.address += piece as u64;
-        job.local += piece;
-        job.remaining -= piece;
-        if job.remaining == 0 {
+        if job.remaining == piece {
             queue.pop_front();
             self.ready.set(channel, !queue.is_empty());
+        } else {
+            job.header.address += piece as u64;
+            job.local += piece;
+            job.remaining -= piece;
         }
         (header, local)
     }

@@ -35,15 +35,18 @@ pub struct Port {
     held: [u16; Channel::COUNT],
     /// Of those, the empty ones: credits to return.
     owed: [u16; Channel::COUNT],
+    /// How many of these are urgent.
+    enough: [u16; Channel::COUNT],
     /// Channels with credit.
     open: ChannelSet,
     /// Channels that owe.
     owing: ChannelSet,
     /// Channels that owe so much that an idle flit must take it if nothing else does.
     urgent: ChannelSet,
-    /// The channel whose turn it is, and the flits that it may still send.
-    turn: u8,
+    /// The channel whose turn it is, and the flits that it may still send of those that a turn has.
+    turn: Channel,
     left: usize,
+    flits_of_turn: usize,
     next_return: u8,
 }
 
@@ -97,17 +100,20 @@ impl Port {
             credits: config.slots,
             held: none,
             owed: none,
+            enough: config.slots.map(|slots| (slots / 2).clamp(1, u16::from(MAX_CREDITS))),
             open: ChannelSet::ALL,
             owing: ChannelSet::NONE,
             urgent: ChannelSet::NONE,
-            turn: 0,
+            turn: Channel::ALL[0],
             left: 0,
+            flits_of_turn: config.format.flits(Transaction::Write, config.format.max_payload),
             next_return: 0,
         }
     }
 
     /// Takes in a header: its credits, and a buffer for its packet, to be [released](Self::release) later. A packet
     /// of credits alone has no channel.
+    #[inline]
     pub fn accept(&mut self, header: &FlitHeader) -> Result<Option<Channel>, PortFault> {
         let CreditReturn { channel, packets } = header.credit;
         if packets > 0 {
@@ -141,12 +147,12 @@ impl Port {
         let owed = &mut self.owed[channel.index()];
         *owed += 1;
         assert!(*owed <= self.held[channel.index()], "a buffer of {channel:?} freed twice");
-        let enough = (self.slots[channel.index()] / 2).clamp(1, u16::from(MAX_CREDITS));
         self.owing.set(channel, true);
-        self.urgent.set(channel, *owed >= enough);
+        self.urgent.set(channel, *owed >= self.enough[channel.index()]);
     }
 
     /// Whether there is anything to send, when `ready` are the channels with a packet.
+    #[inline]
     pub fn wants_transmit(&self, ready: ChannelSet) -> bool {
         !ready.intersection(self.open).is_empty() || !self.urgent.is_empty()
     }
@@ -155,17 +161,17 @@ impl Port {
     /// channels, and so over switch core and in-switch accelerator (SCIN 3.2). It is bandwidth that they share: in
     /// its turn a channel may send as many flits as the largest packet has. A packet of the channel must be
     /// [sealed](Self::seal) next.
+    #[inline]
     pub fn arbitrate(&mut self, ready: ChannelSet) -> Option<Channel> {
         let candidates = ready.intersection(self.open);
         if self.is_endless {
             return candidates.first_from(0);
         }
-        if self.left == 0 || !candidates.contains(Channel::ALL[usize::from(self.turn)]) {
-            let next = candidates.first_from((self.turn + 1) % Channel::COUNT as u8)?;
-            self.turn = next.index() as u8;
-            self.left = self.format.flits(Transaction::Write, self.format.max_payload);
+        if self.left == 0 || !candidates.contains(self.turn) {
+            self.turn = candidates.first_from((self.turn.index() as u8 + 1) % Channel::COUNT as u8)?;
+            self.left = self.flits_of_turn;
         }
-        let channel = Channel::ALL[usize::from(self.turn)];
+        let channel = self.turn;
         let credits = &mut self.credits[channel.index()];
         *credits -= 1;
         self.open.set(channel, *credits > 0);
@@ -173,15 +179,24 @@ impl Port {
     }
 
     /// Finishes a packet that is about to be sent: counts its flits, and lets it take credits along.
+    #[inline]
     pub fn seal(&mut self, header: &mut FlitHeader, payload: usize) {
         if self.is_endless {
             return;
         }
-        self.left = self.left.saturating_sub(self.format.flits(header.transaction, payload));
+        let flits = match header.transaction {
+            // Most packets with data are full, and need no division.
+            Transaction::Write | Transaction::ReadResponse if payload == self.format.max_payload => {
+                self.flits_of_turn
+            }
+            transaction => self.format.flits(transaction, payload),
+        };
+        self.left = self.left.saturating_sub(flits);
         header.credit = self.take_return();
     }
 
     /// Credits to return, for a header that takes them along.
+    #[inline]
     fn take_return(&mut self) -> CreditReturn {
         let waiting = if self.urgent.is_empty() { self.owing } else { self.urgent };
         let Some(channel) = waiting.first_from(self.next_return) else { return CreditReturn::NONE };
@@ -190,9 +205,8 @@ impl Port {
         let packets = (*owed).min(u16::from(MAX_CREDITS));
         *owed -= packets;
         self.held[channel.index()] -= packets;
-        let enough = (self.slots[channel.index()] / 2).clamp(1, u16::from(MAX_CREDITS));
         self.owing.set(channel, *owed > 0);
-        self.urgent.set(channel, *owed >= enough);
+        self.urgent.set(channel, *owed >= self.enough[channel.index()]);
         CreditReturn { channel, packets: packets as u8 }
     }
 

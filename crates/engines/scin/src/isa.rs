@@ -4,7 +4,7 @@
 //! each call there may be [events](Isa::next_event), and a [timer](Isa::arm) to arm.
 
 use crate::controller::{Controller, Operation, Operations};
-use crate::wave::{EntryOffset, Ready, Wave, WaveTables};
+use crate::wave::{EntryPacket, Ready, Wave, WaveTables};
 use crate::write_back::WriteBacks;
 use crate::{ConfigError, Instruction, InstructionError, IsaConfig, Mutation};
 use alloc::collections::VecDeque;
@@ -115,6 +115,9 @@ struct Computing {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Isa<P> {
     config: IsaConfig,
+    /// What the configuration says, once and for all: every packet asks.
+    offset_bits: u32,
+    wave_packets: usize,
     controllers: Vec<Controller>,
     operations: Operations,
     tables: WaveTables<P>,
@@ -152,6 +155,8 @@ impl<P: Payload> Isa<P> {
             turn: 0,
             armed: None,
             events: VecDeque::new(),
+            offset_bits: config.offset_bits(),
+            wave_packets: config.packets(),
             config,
         })
     }
@@ -285,7 +290,7 @@ impl<P: Payload> Isa<P> {
         let wave = self.tables.wave(entry).ok_or(IsaDrop::UnexpectedResponse)?;
         // Scale factors have the places behind those of a full wave's data.
         let payload = self.config.format.max_payload;
-        let (scales, index, whole) = match index.checked_sub(self.config.packets()) {
+        let (scales, index, whole) = match index.checked_sub(self.wave_packets) {
             Some(index) => (true, index, wave.scales),
             None => (false, index, wave.length),
         };
@@ -295,7 +300,7 @@ impl<P: Payload> Isa<P> {
         if length == 0 || length != left.min(payload) {
             return Err(IsaDrop::UnexpectedResponse);
         }
-        let stored = self.tables.store(entry, port.0, EntryOffset { scales, offset }, data);
+        let stored = self.tables.store(entry, port.0, EntryPacket { scales, index }, data);
         if let Some(ready) = stored.map_err(|()| IsaDrop::UnexpectedResponse)? {
             self.ready.push_back(ready);
             self.read_out(now);
@@ -331,7 +336,7 @@ impl<P: Payload> Isa<P> {
     fn write_back(&mut self, place: u16) {
         let Wave { operation, offset, length, scales, .. } = self.results.get(place).wave;
         let Operation { instruction, scales: scale_addresses, .. } = self.operations.get(operation);
-        let tag = u32::from(place) << self.config.offset_bits();
+        let tag = u32::from(place) << self.offset_bits;
         self.has_queued = true;
         for destination in instruction.destinations.iter() {
             let mut address = instruction.addresses.at(destination) + u64::from(offset);
@@ -427,13 +432,13 @@ impl<P: Payload> Isa<P> {
         let entry = self.tables.take(wave);
         let (controller, instruction) = (operation.controller, operation.instruction.id);
         self.events.push_back(IsaEvent::WaveTaken { entry, controller, instruction, offset, length });
-        let tag = u32::from(entry) << self.config.offset_bits();
+        let tag = u32::from(entry) << self.offset_bits;
         self.has_queued = true;
         for source in sources.iter() {
             if let Some(addresses) = &operation.scales {
                 // Scale factors first, then the data (SCIN 3.4).
                 let address = addresses.at(source) + self.config.scale_bytes(offset as usize) as u64;
-                let tag = tag + self.config.packets() as u32;
+                let tag = tag + self.wave_packets as u32;
                 self.ports[usize::from(source)].reads.push_back(Burst { tag, address, remaining: scales });
             }
             let address = operation.instruction.addresses.at(source) + u64::from(offset);
@@ -465,7 +470,7 @@ impl<P: Payload> Isa<P> {
 
     /// The entry and the packet that a tag names.
     const fn split(&self, tag: u32) -> (usize, usize) {
-        let bits = self.config.offset_bits();
+        let bits = self.offset_bits;
         ((tag >> bits) as usize, (tag & ((1 << bits) - 1)) as usize)
     }
 

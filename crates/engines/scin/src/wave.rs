@@ -31,13 +31,13 @@ pub(crate) struct Wave {
     pub(crate) sources: Accelerators,
 }
 
-/// The offset of a packet in an entry of the wave table.
+/// A packet of an entry of the wave table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct EntryOffset {
+pub(crate) struct EntryPacket {
     /// Among the scale factors, not the data.
     pub(crate) scales: bool,
-    /// The first byte.
-    pub(crate) offset: usize,
+    /// Which.
+    pub(crate) index: usize,
 }
 
 /// What the accumulator can take: a piece of the wave in an entry, which is a packet; a quantised wave as a whole.
@@ -152,28 +152,27 @@ impl<P: Payload> WaveTables<P> {
         &mut self,
         entry: usize,
         source: u16,
-        at: EntryOffset,
+        at: EntryPacket,
         data: P::View<'_>,
     ) -> Result<Option<Ready>, ()> {
-        let packet = at.offset / self.payload;
-        let index = entry as u16;
+        let number = entry as u16;
         let entry = self.entries.get_mut(entry).ok_or(())?;
         let state = entry.states.get_mut(usize::from(source)).ok_or(())?;
         let quantised = entry.wave.is_some_and(|wave| wave.scales > 0);
-        let piece = if quantised { 0 } else { packet };
+        let piece = if quantised { 0 } else { at.index };
         let missing = entry.missing.get_mut(piece).ok_or(())?;
         let State::Waiting { packets } = state else { return Err(()) };
         *missing = missing.checked_sub(1).ok_or(())?;
         let is_early = self.mutation == Some(Mutation::ReadsOutEarly)
             && entry.wave.is_some_and(|wave| wave.sources.count() > 1);
         let spared = u32::from(is_early);
-        let ready = (*missing == spared).then_some(Ready { entry: index, piece: piece as u32 });
+        let ready = (*missing == spared).then_some(Ready { entry: number, piece: piece as u32 });
         *packets -= 1;
         if *packets == 0 {
             *state = State::Ready;
         }
         let buffers = if at.scales { &mut entry.scales } else { &mut entry.data };
-        buffers[usize::from(source)].write(at.offset, data);
+        buffers[usize::from(source)].write(at.index * self.payload, data);
         Ok(ready)
     }
 

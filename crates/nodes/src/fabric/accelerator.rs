@@ -144,6 +144,7 @@ impl<P: Payload> Accelerator<P> {
     }
 
     /// Lets the kernels see what has come of their requests.
+    #[inline]
     fn settle(&mut self, out: &mut impl Sink<FabricNode<P>>) {
         while let Some(event) = self.endpoint.next_event() {
             for (kernel, number) in self.kernels.iter_mut().zip(0..) {
@@ -163,6 +164,7 @@ impl<P: Payload> Accelerator<P> {
         }
     }
 
+    #[inline]
     fn arm(&mut self, now: Instant, link: PortId, out: &mut impl Sink<FabricNode<P>>) {
         if !self.wants_transmit(link)
             && let Some(after) = self.endpoint.arm(now, link)

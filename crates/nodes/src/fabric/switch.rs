@@ -35,10 +35,17 @@ struct Seat<P: Payload> {
     ready: Vec<ChannelSet>,
 }
 
+/// An end of a link, and the channels that core and units have packets for.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Lane {
+    port: Port,
+    ready: ChannelSet,
+}
+
 /// Where a unit's answers go.
 struct SeatSink<'a, P, S> {
     core: &'a mut SwitchCore<P>,
-    ports: &'a mut [Port],
+    lanes: &'a mut [Lane],
     unit: u16,
     out: &'a mut S,
 }
@@ -47,12 +54,12 @@ impl<P: Payload, S: Sink<FabricNode<P>>> UnitSink<P> for SeatSink<'_, P, S> {
     fn act(&mut self, output: UnitOutput<P>) {
         match output {
             UnitOutput::Packet(port, header, payload) => {
-                self.core.enqueue(port, Forwarded { header, payload, held: None });
+                enqueue(self.core, self.lanes, port, Forwarded { header, payload, held: None });
             }
             UnitOutput::Forward { to, header, payload, held } => {
-                self.core.enqueue(to, Forwarded { header, payload, held: Some(held) });
+                enqueue(self.core, self.lanes, to, Forwarded { header, payload, held: Some(held) });
             }
-            UnitOutput::Release(port, channel) => self.ports[usize::from(port.0)].release(channel),
+            UnitOutput::Release(port, channel) => self.lanes[usize::from(port.0)].port.release(channel),
         }
     }
 
@@ -65,12 +72,19 @@ impl<P: Payload, S: Sink<FabricNode<P>>> UnitSink<P> for SeatSink<'_, P, S> {
     }
 }
 
+/// Queues a packet in the core.
+fn enqueue<P: Payload>(core: &mut SwitchCore<P>, lanes: &mut [Lane], port: PortId, packet: Forwarded<P>) {
+    core.enqueue(port, packet);
+    let lane = &mut lanes[usize::from(port.0)];
+    lane.ready = lane.ready.union(core.ready(port));
+}
+
 /// A switch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct FabricSwitch<P: Payload> {
     node: NodeId,
     early_write_response: bool,
-    ports: Vec<Port>,
+    lanes: Vec<Lane>,
     core: SwitchCore<P>,
     units: Vec<Seat<P>>,
 }
@@ -81,13 +95,16 @@ impl<P: Payload> FabricSwitch<P> {
             let ready = (0..config.ports).map(|port| unit.ready(PortId(port))).collect();
             Seat { unit, ready }
         };
-        Self {
+        let lane = Lane { port: Port::new(config.port), ready: ChannelSet::NONE };
+        let mut switch = Self {
             node: config.node,
             early_write_response: config.early_write_response,
-            ports: vec![Port::new(config.port); usize::from(config.ports)],
+            lanes: vec![lane; usize::from(config.ports)],
             core: SwitchCore::new(config.ports),
             units: config.units.into_iter().map(seat).collect(),
-        }
+        };
+        switch.note_all();
+        switch
     }
 
     /// What the units have counted.
@@ -108,7 +125,7 @@ impl<P: Payload> FabricSwitch<P> {
         frame: Frame<'_, FlitHeader, P>,
         out: &mut impl Sink<FabricNode<P>>,
     ) {
-        let channel = match self.ports[usize::from(port.0)].accept(frame.header) {
+        let channel = match self.lanes[usize::from(port.0)].port.accept(frame.header) {
             Ok(Some(channel)) => channel,
             Ok(None) => return,
             Err(fault) => return out.drop_frame(port, FabricDrop::Memory(fault.into())),
@@ -122,10 +139,10 @@ impl<P: Payload> FabricSwitch<P> {
             None => self.forward(port, channel, frame).map_err(FabricDrop::Memory),
         };
         match done {
-            Ok(Buffer::Free) => self.ports[usize::from(port.0)].release(channel),
+            Ok(Buffer::Free) => self.lanes[usize::from(port.0)].port.release(channel),
             Ok(Buffer::Held) => {}
             Err(reason) => {
-                self.ports[usize::from(port.0)].release(channel);
+                self.lanes[usize::from(port.0)].port.release(channel);
                 out.drop_frame(port, reason);
             }
         }
@@ -155,12 +172,13 @@ impl<P: Payload> FabricSwitch<P> {
             Transaction::Write if self.early_write_response => {
                 let header = header.response(Transaction::WriteResponse);
                 let packet = Forwarded { header, payload: P::zeroed(0), held: None };
-                self.core.enqueue(input, packet);
+                enqueue(&mut self.core, &mut self.lanes, input, packet);
             }
             _ => {}
         }
         let payload = P::from_view(frame.payload);
-        self.core.enqueue(output, Forwarded { header: *header, payload, held: Some((input, channel)) });
+        let packet = Forwarded { header: *header, payload, held: Some((input, channel)) };
+        enqueue(&mut self.core, &mut self.lanes, output, packet);
         Ok(Buffer::Held)
     }
 
@@ -176,44 +194,59 @@ impl<P: Payload> FabricSwitch<P> {
             .fold(self.core.ready(port), |ready, seat| ready.union(seat.ready[usize::from(port.0)]))
     }
 
+    /// Packets for `port` have gone from the core or a unit.
+    fn note(&mut self, port: PortId) {
+        self.lanes[usize::from(port.0)].ready = self.ready(port);
+    }
+
+    /// A unit may have packets for any port.
+    fn note_all(&mut self) {
+        (0..self.lanes.len() as u16).for_each(|port| self.note(PortId(port)));
+    }
+
     #[inline]
     pub(super) fn wants_transmit(&self, port: PortId) -> bool {
-        self.ports[usize::from(port.0)].wants_transmit(self.ready(port))
+        let Lane { port, ready } = &self.lanes[usize::from(port.0)];
+        port.wants_transmit(*ready)
     }
 
     #[inline]
     pub(super) fn handle_transmit_slot(&mut self, port: PortId, out: &mut impl Sink<FabricNode<P>>) {
-        let (ready, index) = (self.ready(port), usize::from(port.0));
-        let link = &mut self.ports[index];
-        let Some(channel) = link.arbitrate(ready) else { return send_credit(port, link, out) };
+        let index = usize::from(port.0);
+        let Lane { port: link, ready } = &mut self.lanes[index];
+        let Some(channel) = link.arbitrate(*ready) else { return send_credit(port, link, out) };
         if let Some(seat) = self.units.iter_mut().find(|seat| seat.ready[index].contains(channel)) {
             let (mut header, payload) = seat.unit.next_packet(port, channel);
             link.seal(&mut header, P::view_length(P::reborrow(payload)));
             out.transmit(port, Frame { header: &header, payload });
             seat.ready[index] = seat.unit.ready(port);
-            return;
+            return self.note(port);
         }
         let mut packet = self.core.dequeue(port, channel);
         link.seal(&mut packet.header, packet.payload.length());
         let payload = packet.payload.view(0..packet.payload.length());
         out.transmit(port, Frame { header: &packet.header, payload });
         if let Some((input, channel)) = packet.held {
-            self.ports[usize::from(input.0)].release(channel);
+            self.lanes[usize::from(input.0)].port.release(channel);
         }
+        self.note(port);
     }
 
     /// Does what a unit asks for, passes on what it tells, and arms its timer.
     fn settle(&mut self, now: Instant, number: usize, out: &mut impl Sink<FabricNode<P>>) {
-        let Self { core, ports, units, .. } = self;
+        let Self { core, lanes, units, .. } = self;
         let Seat { unit, ready } = &mut units[number];
-        unit.answer(now, ready, &mut SeatSink { core, ports, unit: number as u16, out });
+        if unit.answer(now, ready, &mut SeatSink { core, lanes, unit: number as u16, out }) {
+            self.note_all();
+        }
     }
 
     pub(super) fn assert_invariants(&self) {
         self.core.assert_invariants();
         self.units.iter().for_each(|seat| seat.unit.assert_invariants());
-        for (port, number) in self.ports.iter().zip(0..) {
+        for (Lane { port, ready }, number) in self.lanes.iter().zip(0..) {
             port.assert_invariants();
+            assert_eq!(*ready, self.ready(PortId(number)), "channels with packets for port {number}");
             for Seat { unit, ready } in &self.units {
                 let (known, says) = (ready[usize::from(number)], unit.ready(PortId(number)));
                 assert_eq!(known, says, "channels that a unit has packets for at port {number}");

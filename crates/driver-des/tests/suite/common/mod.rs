@@ -23,6 +23,8 @@ pub enum Toy {
     Relay,
     /// Sends whatever comes in out of port 1.
     Onward,
+    /// Sends what it is asked for by its two ports in turn: a frame that leaves by one lets the other send.
+    Alternating { left: u64, next: u64, length: usize },
 }
 
 pub enum Order {
@@ -62,7 +64,7 @@ impl Engine for Toy {
     ) {
         let Header { number, marked } = *frame.header;
         match self {
-            Self::End { .. } => out.emit(Told::Arrived { port, number, marked }),
+            Self::End { .. } | Self::Alternating { .. } => out.emit(Told::Arrived { port, number, marked }),
             Self::Relay => out.transmit(PortId(1 - port.0), frame),
             Self::Onward => out.transmit(PortId(1), frame),
         }
@@ -83,6 +85,10 @@ impl Engine for Toy {
                 left[usize::from(port.0)] += frames;
                 *length = bytes;
             }
+            (Self::Alternating { left, length, .. }, Order::Send { frames, length: bytes, .. }) => {
+                *left += frames;
+                *length = bytes;
+            }
             (_, Order::Timer { name, after: Some(after) }) => out.set_timer(name, after),
             (_, Order::Timer { name, after: None }) => out.cancel_timer(name),
             (Self::Relay | Self::Onward, Order::Send { .. }) => {}
@@ -91,16 +97,25 @@ impl Engine for Toy {
     }
 
     fn wants_transmit(&self, port: PortId) -> bool {
-        matches!(self, Self::End { left, .. } if left[usize::from(port.0)] > 0)
+        match self {
+            Self::End { left, .. } => left[usize::from(port.0)] > 0,
+            Self::Alternating { left, next, .. } => *left > 0 && next % 2 == u64::from(port.0),
+            Self::Relay | Self::Onward => false,
+        }
     }
 
     fn may_want_transmit(&self) -> bool {
-        matches!(self, Self::End { says_so: true, .. })
+        matches!(self, Self::End { says_so: true, .. } | Self::Alternating { .. })
     }
 
     fn handle_transmit_slot(&mut self, _: Instant, port: PortId, out: &mut impl Sink<Self>) {
-        if let Self::End { left, next, length, .. } = self {
-            left[usize::from(port.0)] -= 1;
+        let left = match self {
+            Self::End { left, .. } => &mut left[usize::from(port.0)],
+            Self::Alternating { left, .. } => left,
+            Self::Relay | Self::Onward => return,
+        };
+        *left -= 1;
+        if let Self::End { next, length, .. } | Self::Alternating { next, length, .. } = self {
             let header = Header { number: *next, marked: false };
             *next += 1;
             out.transmit(port, Frame { header: &header, payload: LengthOnly::new(*length) });
