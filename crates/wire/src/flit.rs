@@ -516,10 +516,11 @@ impl<'a> FlitView<'a> {
 
     /// Credits for the peer of the link.
     pub fn credit(&self) -> Result<CreditReturn, FlitError> {
-        let channel = Channel(self.0[CREDIT] >> 4);
-        if channel.index() >= Channel::COUNT {
+        let channel = self.0[CREDIT] >> 4;
+        if usize::from(channel) >= Channel::COUNT {
             return Err(FlitError::UnknownChannel);
         }
+        let channel = Channel(channel);
         Ok(CreditReturn { channel, packets: self.0[CREDIT] & MAX_CREDITS })
     }
 }
