@@ -33,7 +33,7 @@ job() {
   echo "port $address"
   # The shell's own "ip" knows no neighbours.
   while read -r ip lladdr; do
-    echo "$(command -v ip) neighbour replace $ip lladdr $lladdr dev eth0"
+    [ -z "$ip" ] || echo "$(command -v ip) neighbour replace $ip lladdr $lladdr dev eth0"
   done <<< "$neighbours"
   for word in "$@"; do
     if [ "$previous" = --identity ]; then
