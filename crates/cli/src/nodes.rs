@@ -263,8 +263,8 @@ pub(crate) enum Transport {
     Udp,
     /// Whole Ethernet frames on the interface that has the node's address, one by one: needs root, and what other RoCE peers need
     Packet,
-    /// A rank's frames are those of the RDMA device that has its address, hardware's or the kernel's software RoCE, by libibverbs.
-    /// Switches have packet sockets
+    /// Frames are those of the RDMA device that has the node's address, hardware's or the kernel's software RoCE, by libibverbs: a rank's, or
+    /// those of a switch at which connections end. Other switches beside such ranks have packet sockets
     Verbs,
 }
 
@@ -378,10 +378,9 @@ impl Node {
                 let via = self.via.map(|switch| SocketAddr::new(switch, ROCE_PORT));
                 TransportOptions::Udp(UdpOptions { via, ..UdpOptions::default() })
             }
-            (Transport::Verbs, Framing::RoceV1, _) | (Transport::Verbs, _, Role::Switch) => {
+            (Transport::Verbs, Framing::RoceV1, _) => {
                 return Err(Failure::Input(
-                    "expected --transport verbs of a rank whose frames are roce-v2, found another; a switch beside such ranks takes \
-                     --transport packet"
+                    "expected --transport verbs of a node whose frames are roce-v2, found --framing roce-v1; leave one of the two out"
                         .into(),
                 ));
             }
@@ -445,7 +444,8 @@ impl Node {
   quincunx switch --name leaf1 --address 10.0.0.1 --manager 10.0.0.9:4790 --identity certs/node-leaf1.pem --metrics 127.0.0.1:9791
   quincunx switch --name leaf1 --address 127.0.0.2,127.0.0.3         two cores
   quincunx switch --name s0 --address 10.0.0.9/24 --port eth1 --port eth2 --port eth3 --port eth4
-  quincunx switch --name s0 --address 10.0.0.9/24 --port eth1 --port eth2 --sockets xdp")]
+  quincunx switch --name s0 --address 10.0.0.9/24 --port eth1 --port eth2 --sockets xdp
+  quincunx switch --name s0 --address 10.0.0.9 --transport verbs              a server, whose NIC has the queue pairs")]
 pub(crate) struct Switch {
     #[command(flatten)]
     node: Node,

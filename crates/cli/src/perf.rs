@@ -29,6 +29,9 @@ use crate::running::Running;
 /// How long the manager waits for a word of ranks that another program has started.
 const SILENCE: [&str; 2] = ["--keep-alive", "60s"];
 
+/// Why nothing is lost, and nothing written down, where no frame is a process's of ours.
+const NOBODY_LOSES: &str = "expected no faults and no --pcap with --switch-launcher, found some: all frames are the devices'; leave it out";
+
 /// The parameter that says that ranks' queue pairs cannot skip PSNs.
 const STANDARD_VERBS: &str = "group.standard_verbs";
 
@@ -169,10 +172,13 @@ pub(crate) struct Perf {
     /// Cores of each switch, on loopback: groups are spread over them, and a group's lanes (--set group.lanes=2)
     #[arg(long, default_value_t = 1, conflicts_with = "manager", value_parser = clap::value_parser!(u16).range(1..=16))]
     cores: u16,
-    /// A program that starts each rank where it is, with the rank's command line as its arguments: tools/rxe-guest/rank.sh boots a guest
+    /// A program that starts each rank where it is, with the rank's command line as its arguments: tools/rxe-guest/node.sh boots a guest
     /// with a kernel of its own
     #[arg(long, value_name = "PROGRAM", conflicts_with = "manager")]
     rank_launcher: Option<PathBuf>,
+    /// The same for each switch, whose queue pairs are those of a device then, too: for designs whose connections end there (epic-1)
+    #[arg(long, value_name = "PROGRAM", requires = "rank_launcher")]
+    switch_launcher: Option<PathBuf>,
     #[command(flatten)]
     tuning: Tuning,
     /// Write every node's frames to a file in this folder (pcapng, for Wireshark)
@@ -234,6 +240,9 @@ impl Perf {
                 "expected no faults with --transport verbs and --manager, found some: frames are the devices', and the switches run already"
                     .into(),
             ));
+        }
+        if self.switch_launcher.is_some() {
+            self.check_switch_launcher()?;
         }
         if self.cores > 1 && self.link != Link::Udp {
             return Err(Failure::Input(
@@ -325,6 +334,9 @@ impl Perf {
             },
         };
         let lossy = scenario.faults.loss.clone().filter(|loss| loss.probability.value() > 0.0);
+        if lossy.is_some() && self.switch_launcher.is_some() {
+            return Err(Failure::Input(NOBODY_LOSES.into()));
+        }
         if lossy.is_some() && self.tuning.loss.value() > 0.0 {
             return Err(Failure::Input(format!(
                 "expected --loss or loss.probability, found both; --loss {} is of every link, leave one out",
@@ -370,6 +382,7 @@ impl Perf {
                 verbs: self.tuning.transport == Transport::Verbs,
                 cores: self.cores,
                 rank_launcher: self.rank_launcher.clone(),
+                switch_launcher: self.switch_launcher.clone(),
             };
             match &running {
                 Some(running) => {
@@ -398,6 +411,20 @@ impl Perf {
             return Err(Failure::Wrong(format!(
                 "expected right results, found {wrong} wrong elements; replay with the same arguments and --seed {seed}"
             )));
+        }
+        Ok(())
+    }
+
+    /// Refuses what switches that devices serve cannot do.
+    fn check_switch_launcher(&self) -> Result<(), Failure> {
+        if self.tuning.transport != Transport::Verbs || self.link != Link::Netns {
+            return Err(Failure::Input(format!(
+                "expected --transport verbs and --link netns with --switch-launcher, found --transport {}; say both, or leave it out",
+                self.tuning.transport
+            )));
+        }
+        if self.tuning.has_faults() || self.pcap.is_some() {
+            return Err(Failure::Input(NOBODY_LOSES.into()));
         }
         Ok(())
     }

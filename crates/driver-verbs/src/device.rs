@@ -148,69 +148,10 @@ impl Device {
     /// If there is none of that number, or the device refuses; it is down then.
     pub fn connect(&mut self, number: u32, connection: &Connection) -> Result<(), DeviceError> {
         self.disconnect(number)?;
-        let path_mtu = match connection.mtu {
-            256 => 1,
-            512 => 2,
-            1024 => 3,
-            2048 => 4,
-            4096 => 5,
-            found => return Err(DeviceError::Mtu { found }),
-        };
         let opened = &self.opened;
         let found = self.pairs.get_mut(&number);
         let entry = found.ok_or(DeviceError::NoQueuePair { found: number })?;
-        let init = PairAttributes { state: IBV_QPS_INIT, port: PORT, ..PairAttributes::default() };
-        opened.modify(entry.pair, init, mask::STATE | mask::PKEY_INDEX | mask::PORT | mask::ACCESS_FLAGS)?;
-        let ready_to_receive = PairAttributes {
-            state: IBV_QPS_RTR,
-            path_mtu,
-            remote_number: connection.remote_number,
-            receive_psn: connection.expected_psn,
-            reads_of_peer: 1,
-            rnr_timer: connection.rnr_timer,
-            address: AddressHandle {
-                gid: gid_of(connection.remote_address),
-                gid_index: opened.gid_index,
-                hop_limit: 64,
-                is_global: 1,
-                port: PORT,
-                ..AddressHandle::default()
-            },
-            ..PairAttributes::default()
-        };
-        opened.modify(
-            entry.pair,
-            ready_to_receive,
-            mask::STATE
-                | mask::AV
-                | mask::PATH_MTU
-                | mask::DEST_QPN
-                | mask::RQ_PSN
-                | mask::MAX_DEST_RD_ATOMIC
-                | mask::MIN_RNR_TIMER,
-        )?;
-        let ready_to_send = PairAttributes {
-            state: IBV_QPS_RTS,
-            send_psn: connection.send_psn,
-            reads: 1,
-            timeout: timeout_code(connection.retry_timeout),
-            retry_count: match connection.retry_count {
-                UNLIMITED_RETRIES => MOST_RETRIES,
-                count => count.min(MOST_RETRIES),
-            },
-            rnr_retry_count: connection.rnr_retry_count.min(MOST_RETRIES),
-            ..PairAttributes::default()
-        };
-        opened.modify(
-            entry.pair,
-            ready_to_send,
-            mask::STATE
-                | mask::TIMEOUT
-                | mask::RETRY_CNT
-                | mask::RNR_RETRY
-                | mask::SQ_PSN
-                | mask::MAX_QP_RD_ATOMIC,
-        )?;
+        bring_up(opened, entry.pair, connection)?;
         // Rings lose some room at their end.
         let sends = Queue::new(opened, 2 * connection.window)?;
         match Queue::new(opened, 4 * connection.window) {
@@ -221,6 +162,19 @@ impl Device {
             }
         }
         Ok(())
+    }
+
+    /// Takes a queue pair that is up and has no work to RESET and brings it up again, with other PSNs: the one way in which standard verbs
+    /// change them. Its buffers stay registered.
+    ///
+    /// # Errors
+    /// If there is none of that number that is up, or the device refuses; it is of no use then until it is [connected](Self::connect).
+    pub fn restart(&mut self, number: u32, connection: &Connection) -> Result<(), DeviceError> {
+        let found = self.pairs.get_mut(&number).filter(|entry| entry.live.is_some());
+        let entry = found.ok_or(DeviceError::NoQueuePair { found: number })?;
+        let reset = PairAttributes { state: IBV_QPS_RESET, ..PairAttributes::default() };
+        self.opened.modify(entry.pair, reset, mask::STATE)?;
+        bring_up(&self.opened, entry.pair, connection)
     }
 
     /// Takes a queue pair down, to RESET; what it had under way ends without a word.
@@ -339,6 +293,70 @@ impl Drop for Device {
             }
         }
     }
+}
+
+/// Takes a queue pair from RESET to RTS.
+fn bring_up(opened: &Opened, pair: PairHandle, connection: &Connection) -> Result<(), DeviceError> {
+    let path_mtu = match connection.mtu {
+        256 => 1,
+        512 => 2,
+        1024 => 3,
+        2048 => 4,
+        4096 => 5,
+        found => return Err(DeviceError::Mtu { found }),
+    };
+    let init = PairAttributes { state: IBV_QPS_INIT, port: PORT, ..PairAttributes::default() };
+    opened.modify(pair, init, mask::STATE | mask::PKEY_INDEX | mask::PORT | mask::ACCESS_FLAGS)?;
+    let ready_to_receive = PairAttributes {
+        state: IBV_QPS_RTR,
+        path_mtu,
+        remote_number: connection.remote_number,
+        receive_psn: connection.expected_psn,
+        reads_of_peer: 1,
+        rnr_timer: connection.rnr_timer,
+        address: AddressHandle {
+            gid: gid_of(connection.remote_address),
+            gid_index: opened.gid_index,
+            hop_limit: 64,
+            is_global: 1,
+            port: PORT,
+            ..AddressHandle::default()
+        },
+        ..PairAttributes::default()
+    };
+    opened.modify(
+        pair,
+        ready_to_receive,
+        mask::STATE
+            | mask::AV
+            | mask::PATH_MTU
+            | mask::DEST_QPN
+            | mask::RQ_PSN
+            | mask::MAX_DEST_RD_ATOMIC
+            | mask::MIN_RNR_TIMER,
+    )?;
+    let ready_to_send = PairAttributes {
+        state: IBV_QPS_RTS,
+        send_psn: connection.send_psn,
+        reads: 1,
+        timeout: timeout_code(connection.retry_timeout),
+        retry_count: match connection.retry_count {
+            UNLIMITED_RETRIES => MOST_RETRIES,
+            count => count.min(MOST_RETRIES),
+        },
+        rnr_retry_count: connection.rnr_retry_count.min(MOST_RETRIES),
+        ..PairAttributes::default()
+    };
+    opened.modify(
+        pair,
+        ready_to_send,
+        mask::STATE
+            | mask::TIMEOUT
+            | mask::RETRY_CNT
+            | mask::RNR_RETRY
+            | mask::SQ_PSN
+            | mask::MAX_QP_RD_ATOMIC,
+    )
 }
 
 /// Hands hardware what has waited, as far as there is room.

@@ -111,7 +111,8 @@ pub fn switch_group<P: PayloadKind>(
         has_parent: contention.has_parent,
         memory: (context.memory_offset, context.memory),
     });
-    Ok(SwitchGroup { group: context.group, edges: queue_pairs(design, context, port)?, part, locks })
+    let edges = queue_pairs(design, context, port)?;
+    Ok(SwitchGroup { group: context.group, edges, are_offloaded: false, part, locks })
 }
 
 fn queue_pairs(

@@ -5,8 +5,8 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use quincunx_collective::{Collective, GroupId, Payload, Rank, Reduction, Routes};
 use quincunx_engine::verbs::{
-    Alarm, AnyProgram, CollectiveRequest, Completion, Failure, Memory, Outcome, QpIndex, RegionId,
-    RequestError, Slice, WorkId,
+    Alarm, AnyProgram, CollectiveRequest, Completion, Failure, Outcome, QpIndex, RegionId, RequestError,
+    Slice, WorkId,
 };
 use quincunx_engine::writes::{Notice, OneSided, Target, WriteError};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
@@ -14,10 +14,10 @@ use quincunx_roce::{ConfigError, QueuePairConfig, QueuePairTimer};
 use quincunx_units::Instant;
 use quincunx_wire::{QpNumber, RoceHeader};
 
-use crate::offload::PostedWork;
 use crate::transport::{GroupSink, NodeDrop, QueuePairNode, Transport, TransportVerbs};
 
 mod contended;
+mod offloaded;
 
 use contended::Contended;
 pub use contended::{HostContention, Ways};
@@ -29,7 +29,7 @@ pub struct HostGroup<P: Payload> {
     pub group: GroupId,
     /// Its queue pairs, in the order of the program's indices, each with the port it speaks through.
     pub queue_pairs: Vec<(PortId, QueuePairConfig)>,
-    /// Somebody else executes their work, which [`Host::take_work`] hands out, and says by [`HostCommand::Complete`] what became of it.
+    /// Somebody else executes their work, which [`take_work`](crate::Offloadable::take_work) hands out, and says by [`HostCommand::Complete`] what became of it.
     pub are_offloaded: bool,
     /// The algorithm.
     pub program: Box<dyn AnyProgram<P>>,
@@ -77,7 +77,7 @@ pub enum HostCommand<P: Payload> {
         /// What.
         data: P,
     },
-    /// A work request of an offloaded queue pair has ended. What has been received is in the group's [memory](Host::memory).
+    /// A work request of an offloaded queue pair has ended. What has been received is in the group's [memory](crate::Offloadable::memory).
     Complete {
         /// The group.
         group: GroupId,
@@ -225,16 +225,6 @@ impl<P: Payload> QueuePairNode for Host<P> {
 }
 
 impl<P: Payload> Host<P> {
-    /// The oldest work request of an offloaded queue pair that nobody has taken. Its driver asks after every call, until there is none.
-    pub fn take_work(&mut self) -> Option<PostedWork> {
-        self.groups.iter_mut().find_map(|(&id, group)| group.transport.take_work(id))
-    }
-
-    /// The memory that a group's work requests name.
-    pub fn memory(&mut self, group: GroupId) -> Option<&mut Memory<P>> {
-        self.groups.get_mut(&group).map(|group| &mut group.transport.memory)
-    }
-
     fn install(&mut self, install: HostGroup<P>, out: &mut impl Sink<Self>) -> Result<(), HostRejected> {
         let HostGroup { group, queue_pairs, are_offloaded, mut program, contention } = install;
         if self.groups.contains_key(&group) {

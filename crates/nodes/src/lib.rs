@@ -25,7 +25,7 @@ pub use contexts::{contended_host_group, host_group, switch_group, switch_groups
 pub use forwarding::way_of_flow;
 pub use host::{Host, HostCommand, HostContention, HostEvent, HostGroup, HostRejected, HostTimer, Ways};
 pub use mutation::Mutation;
-pub use offload::{PostedWork, Work};
+pub use offload::{Offloadable, PostedWork, Work};
 pub use station::{Station, StationCommand, StationEvent, StationKind, StationRejected, StationTimer};
 pub use switch::{Switch, SwitchCommand, SwitchEvent, SwitchGroup, SwitchLocks, SwitchRejected, SwitchTimer};
 pub use transport::NodeDrop;

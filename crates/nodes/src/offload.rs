@@ -3,11 +3,26 @@
 
 use alloc::collections::VecDeque;
 use quincunx_collective::{GroupId, Payload};
-use quincunx_engine::Frame;
-use quincunx_engine::verbs::{Memory, QpIndex, ReceiveRequest, SendRequest};
+use quincunx_engine::verbs::{Completion, Memory, QpIndex, ReceiveRequest, SendRequest};
+use quincunx_engine::{Engine, Frame};
 use quincunx_roce::{ConfigError, PostError, QueuePair, QueuePairConfig, QueuePairSink, QueuePairTimer};
 use quincunx_units::Instant;
 use quincunx_wire::RoceHeader;
+
+/// A node whose queue pairs somebody else may execute, as that one's driver sees it.
+pub trait Offloadable: Engine {
+    /// The oldest work request of an offloaded queue pair that nobody has taken. The driver asks after every call, until there is none.
+    fn take_work(&mut self) -> Option<PostedWork>;
+
+    /// A group's memory: where work requests say that messages are, and are to be put.
+    fn memory(&mut self, group: GroupId) -> Option<&mut Memory<Self::Payload>>;
+
+    /// What tells the node that a work request has ended.
+    fn ended(group: GroupId, queue_pair: QpIndex, completion: Completion) -> Self::Command;
+
+    /// The group that a command removes, if it does that.
+    fn removes(command: &Self::Command) -> Option<GroupId>;
+}
 
 /// A work request for an offloaded queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -4,13 +4,12 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::net::IpAddr;
 use quincunx_collective::{GroupId, Payload};
 use quincunx_design::{AnyDatapath, DatapathSink, DatapathTimer, SwitchPart};
 use quincunx_engine::verbs::{Alarm, AnyProgram, Outcome, QpIndex};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_roce::{QueuePairConfig, QueuePairTimer};
-use quincunx_units::{ByteCount, Duration, Instant};
+use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Endpoint, QpNumber, RoceHeader};
 
 use crate::forwarding::{Forwarding, Way};
@@ -18,86 +17,10 @@ use crate::locks::{LockEdge, LockEdges, LockSwitch, Recorder};
 use crate::mutation::Mutation;
 use crate::transport::{GroupSink, NodeDrop, QueuePairNode, Transport, TransportVerbs};
 
-/// What a switch needs for one group.
-#[derive(Clone, Debug)]
-pub struct SwitchGroup<P: Payload> {
-    /// The group's name here.
-    pub group: GroupId,
-    /// Its edges, each with the port that leads over it; where connections end here, the queue pair is set up so.
-    pub edges: Vec<(PortId, QueuePairConfig)>,
-    /// What the switch does.
-    pub part: SwitchPart<P>,
-    /// If its memory is locked for each of the group's invocations.
-    pub locks: Option<SwitchLocks>,
-}
+mod command;
+mod offloaded;
 
-/// What a switch needs for a group that locks its memory.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SwitchLocks {
-    /// To the children in the tree and, last, to the parent.
-    pub edges: Vec<LockEdge>,
-    /// Whether there is a parent.
-    pub has_parent: bool,
-    /// Where the group's buffers begin, and how long they are.
-    pub memory: (ByteCount, ByteCount),
-}
-
-/// What the control plane asks of a switch.
-#[derive(Clone, Debug)]
-pub enum SwitchCommand<P: Payload> {
-    /// Joins a group.
-    Install(Box<SwitchGroup<P>>),
-    /// Removes a group; its packets are foreign from now on.
-    Remove(GroupId),
-    /// Sends on what is for `destination` and comes to this switch, from now on through `ports`. What comes from there is to come by them.
-    Route {
-        /// An address that is not the switch's own.
-        destination: IpAddr,
-        /// Where it goes: of several ports each flow has one.
-        ports: Vec<PortId>,
-    },
-    /// Sends on what is for a queue pair of another node's by one way, whatever its address has: what comes by another port is dropped.
-    Pin {
-        /// The queue pair.
-        destination: Endpoint,
-        /// Where it comes from.
-        from: PortId,
-        /// Where it goes.
-        to: PortId,
-    },
-    /// What flows are spread over ports by. Switches behind each other need different ones: otherwise the second has but those flows that
-    /// the first one's hash has brought there, and sends all of them one way.
-    HashSeed(u64),
-}
-
-/// What a switch tells the control plane.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum SwitchEvent {
-    /// The neighbour on an edge has not answered within the retry count, or has failed.
-    Unreachable {
-        /// The group.
-        group: GroupId,
-        /// Index of the edge in the group's context.
-        edge: u16,
-    },
-}
-
-/// Why a command is refused; nothing has changed.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum SwitchRejected {
-    /// The group is installed already.
-    #[error("expected a new group, found group {0:?} installed; remove it first")]
-    GroupExists(GroupId),
-    /// The group is not installed.
-    #[error("expected an installed group, found no group {0:?}; install it first")]
-    NoSuchGroup(GroupId),
-    /// A queue pair is taken.
-    #[error("expected free queue pair numbers, found {0:?} in use; give each edge its own")]
-    QpInUse(QpNumber),
-    /// A queue pair makes no sense.
-    #[error(transparent)]
-    QueuePair(#[from] quincunx_roce::ConfigError),
-}
+pub use command::{SwitchCommand, SwitchEvent, SwitchGroup, SwitchLocks, SwitchRejected};
 
 /// A switch's named timers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -253,9 +176,12 @@ impl<P: Payload> Switch<P> {
         now: Instant,
         out: &mut impl Sink<Self>,
     ) -> Result<(), SwitchRejected> {
-        let SwitchGroup { group: id, edges: configs, part, locks } = install;
+        let SwitchGroup { group: id, edges: configs, are_offloaded, part, locks } = install;
         if self.groups.contains_key(&id) {
             return Err(SwitchRejected::GroupExists(id));
+        }
+        if are_offloaded && !matches!(part, SwitchPart::Program(_)) {
+            return Err(SwitchRejected::PassesThrough(id));
         }
         let is_passage = matches!(part, SwitchPart::Passage(_));
         for (index, (_, config)) in configs.iter().enumerate() {
@@ -287,7 +213,7 @@ impl<P: Payload> Switch<P> {
         let edges: Vec<Edge> = configs.iter().map(edge).collect();
         let part = match part {
             SwitchPart::Program(mut program) => {
-                let mut transport = Transport::new(configs, false)?;
+                let mut transport = Transport::new(configs, are_offloaded)?;
                 let mut sink = GroupSink::new(id, out);
                 program.initialise(&mut TransportVerbs { transport: &mut transport, sink: &mut sink });
                 Part::Terminated(transport, program)
@@ -480,6 +406,9 @@ impl<P: Payload> Engine for Switch<P> {
                 Ok(())
             }
             SwitchCommand::Remove(id) => self.remove(id, out),
+            SwitchCommand::Complete { group, queue_pair, completion } => {
+                self.complete(now, group, (queue_pair, completion), out)
+            }
         }
     }
 

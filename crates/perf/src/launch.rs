@@ -160,6 +160,9 @@ pub struct ChildArguments {
     pub cores: u16,
     /// What starts each rank, with the rank's command line as its arguments: a guest, for instance.
     pub rank_launcher: Option<PathBuf>,
+    /// The same for each switch, whose queue pairs are those of an RDMA device then; needs namespaces. Bridges join all of them, and the
+    /// manager has a namespace of its own at the first switch: the address of a switch is its guest's.
+    pub switch_launcher: Option<PathBuf>,
 }
 
 /// The processes of a run. They end with the thread that starts them, too: keep it.
@@ -213,8 +216,13 @@ impl Processes {
             LinkKind::Netns { rate, mtu } => {
                 // Frames that are none of IP no switch can send on by address.
                 let is_ethernet = arguments.packet_sockets && arguments.framing == Framing::RoceV1;
-                let switching = if is_ethernet { Switching::Bridged } else { Switching::Routed };
-                let layout = Layout { wiring: wiring.clone(), mtu, rate, switching, family };
+                let in_guests = arguments.switch_launcher.is_some();
+                let switching = if is_ethernet || in_guests { Switching::Bridged } else { Switching::Routed };
+                let mut wiring = wiring.clone();
+                if let (Wiring::Tree { hosts, .. }, true) = (&mut wiring, in_guests) {
+                    hosts.push(0);
+                }
+                let layout = Layout { wiring, mtu, rate, switching, family };
                 Ground::Namespaces(NetnsFabric::new(layout)?)
             }
         };
@@ -294,7 +302,12 @@ impl Processes {
 
     /// Starts the manager, and waits until it listens.
     fn start_manager(&mut self) -> Result<(), LaunchError> {
-        let place = if self.switches > 0 { NetnsNode::Switch(0) } else { NetnsNode::Host(0) };
+        let place = match (self.switches, &self.arguments.switch_launcher) {
+            (0, _) => NetnsNode::Host(0),
+            // Behind all ranks.
+            (_, Some(_)) => NetnsNode::Host(self.members.len()),
+            (_, None) => NetnsNode::Switch(0),
+        };
         let listen = match self.ground {
             Ground::Loopback { .. } => SocketAddr::new(self.address(NetnsNode::Host(253)), 0),
             Ground::Namespaces(_) | Ground::Running { .. } => {
@@ -325,12 +338,14 @@ impl Processes {
             let name = format!("switch{index}");
             let place = NetnsNode::Switch(index);
             let mut command = self.node_command("switch", &name, place);
-            let is_watched = matches!(self.ground, Ground::Namespaces(_));
+            // A guest has one interface, whoever is behind it.
+            let is_watched =
+                matches!(self.ground, Ground::Namespaces(_)) && self.arguments.switch_launcher.is_none();
             let neighbours = neighbours(&self.wiring, index, is_watched);
             if !neighbours.is_empty() {
                 command.args(["--neighbours", &neighbours.join(",")]);
             }
-            command.arg("--drops").args(QUIET).stdout(Stdio::piped());
+            command.arg("--drops").args(QUIET).stdin(Stdio::null()).stdout(Stdio::piped());
             let mut child = spawn(&name, &mut command)?;
             if let Some(stdout) = child.stdout.take() {
                 let (all, name) = (Arc::clone(&self.drops), name.clone());
@@ -460,7 +475,8 @@ impl Processes {
 
     /// The switches' processes, if they run on the machine of the ranks.
     pub fn switch_processes(&self) -> Vec<u32> {
-        let beside = self.arguments.rank_launcher.is_none();
+        let ChildArguments { rank_launcher, switch_launcher, .. } = &self.arguments;
+        let beside = rank_launcher.is_none() && switch_launcher.is_none();
         let names = (0..self.switches).filter(|_| beside).map(|index| format!("switch{index}"));
         names.filter_map(|name| self.process(&name)).collect()
     }
@@ -549,13 +565,14 @@ impl Processes {
 
     fn node_command(&self, role: &str, name: &str, place: NetnsNode) -> Command {
         let is_rank = role == "rank";
-        let mut command = match &self.arguments.rank_launcher {
-            Some(launcher) if is_rank => {
+        let ChildArguments { rank_launcher, switch_launcher, .. } = &self.arguments;
+        let mut command = match if is_rank { rank_launcher } else { switch_launcher } {
+            Some(launcher) => {
                 let mut command = self.command(place, launcher);
                 command.arg(&self.program);
                 command
             }
-            _ => self.command(place, &self.program),
+            None => self.command(place, &self.program),
         };
         let manager = self.manager.as_ref().expect("the manager is started first");
         command.args([role, "--name", name]);
@@ -579,7 +596,7 @@ impl Processes {
         if let Some(certificates) = &self.certificates {
             command.args(certificates.arguments(name));
         }
-        if self.arguments.verbs && is_rank {
+        if if is_rank { self.arguments.verbs } else { switch_launcher.is_some() } {
             // What a device sends and gets is not ours to lose or to write down.
             command.args(["--transport", "verbs"]);
             return command;

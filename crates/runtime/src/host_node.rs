@@ -17,7 +17,7 @@ use crate::process::{Bound, ProcessOptions, RuntimeError, SocketNode, open};
 /// One or the other.
 pub(crate) enum HostNode {
     Socket(Box<SocketNode<Host<Numbers>>>),
-    Offloaded(Box<OffloadedNode>),
+    Offloaded(Box<OffloadedNode<Host<Numbers>>>),
 }
 
 impl HostNode {

@@ -1,24 +1,24 @@
-//! A rank's node whose queue pairs an RDMA device executes: work requests go from the engine to the device, their ends come back, and
-//! messages are copied between the group's memory and the device's.
+//! A node whose queue pairs an RDMA device executes, a rank's or that of a switch at which connections end: work requests go from the
+//! engine to the device, their ends come back, and messages are copied between the group's memory and the device's.
 
 use quincunx_collective::{GroupId, Numbers};
 use quincunx_design::Refusal;
 use quincunx_driver_net::{Statistics, Traffic, Waker};
 use quincunx_driver_verbs::{Connection, Device, DeviceError, Ended};
 use quincunx_engine::verbs::{Completion, QpIndex, Slice};
-use quincunx_engine::{Engine as _, Frame, PortId, Sink};
+use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_nodes::{
-    Host, HostCommand, HostEvent, HostGroup, HostRejected, HostTimer, NodeDrop, PostedWork, Work,
+    Host, HostCommand, HostGroup, Offloadable, PostedWork, Switch, SwitchCommand, SwitchGroup, Work,
 };
 use quincunx_roce::QueuePairConfig;
 use quincunx_units::{Duration, Instant};
-use quincunx_wire::{QpNumber, RoceHeader};
+use quincunx_wire::QpNumber;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use crate::codec::ROCE_PORT;
 
-/// Queue pairs that a rank has at once, over all its groups: those of a group among 17 ranks.
+/// Queue pairs that a node has at once, over all its groups: a rank's of a group among 17, or a switch's to 16 neighbours.
 const QUEUE_PAIRS: usize = 16;
 
 /// Bytes around a packet's payload that a node on a socket counts: BTH and invariant CRC.
@@ -32,53 +32,72 @@ struct Line {
 }
 
 /// What the engine says while it is called.
-#[derive(Default)]
-struct Said {
+struct Said<E: Engine> {
     now: Instant,
-    events: VecDeque<HostEvent<Numbers>>,
-    timers: BTreeMap<HostTimer, Instant>,
+    events: VecDeque<E::Event>,
+    timers: BTreeMap<E::Timer, Instant>,
 }
 
-impl Sink<Host<Numbers>> for Said {
+impl<E: Engine> Sink<E> for Said<E> {
     /// Queue pairs are the device's: nothing else here has frames.
-    fn transmit(&mut self, _: PortId, _: Frame<'_, RoceHeader, Numbers>) {}
+    fn transmit(&mut self, _: PortId, _: Frame<'_, E::Header, E::Payload>) {}
 
-    fn set_timer(&mut self, timer: HostTimer, after: Duration) {
+    fn set_timer(&mut self, timer: E::Timer, after: Duration) {
         self.timers.insert(timer, self.now + after);
     }
 
-    fn cancel_timer(&mut self, timer: HostTimer) {
+    fn cancel_timer(&mut self, timer: E::Timer) {
         self.timers.remove(&timer);
     }
 
-    fn emit(&mut self, event: HostEvent<Numbers>) {
+    fn emit(&mut self, event: E::Event) {
         self.events.push_back(event);
     }
 
-    fn drop_frame(&mut self, _: PortId, _: NodeDrop) {}
+    fn drop_frame(&mut self, _: PortId, _: E::DropReason) {}
 }
 
-/// A host's engine and its device.
-pub(crate) struct OffloadedNode {
-    engine: Host<Numbers>,
+/// An engine and its device.
+pub(crate) struct OffloadedNode<E: Engine> {
+    engine: E,
     device: Device,
     /// By their numbers there.
     lines: BTreeMap<QpNumber, (GroupId, QpIndex, Line)>,
-    said: Said,
+    said: Said<E>,
     start: std::time::Instant,
     statistics: Statistics,
     sent_to: BTreeMap<SocketAddr, Traffic>,
     waker: Waker,
 }
 
-impl OffloadedNode {
-    pub(crate) fn open(engine: Host<Numbers>, address: IpAddr) -> Result<Self, DeviceError> {
+impl OffloadedNode<Host<Numbers>> {
+    /// Brings a group's queue pairs up and joins it.
+    pub(crate) fn install(&mut self, group: HostGroup<Numbers>) -> Result<(), Refusal> {
+        let (id, locks) = (group.group, group.contention.is_some());
+        let queue_pairs: Vec<_> = group.queue_pairs.iter().map(|(_, config)| *config).collect();
+        let group = HostGroup { are_offloaded: true, ..group };
+        self.join((id, locks), &queue_pairs, HostCommand::Install(Box::new(group)))
+    }
+}
+
+impl OffloadedNode<Switch<Numbers>> {
+    /// The same of a switch.
+    pub(crate) fn install(&mut self, group: SwitchGroup<Numbers>) -> Result<(), Refusal> {
+        let (id, locks) = (group.group, group.locks.is_some());
+        let queue_pairs: Vec<_> = group.edges.iter().map(|(_, config)| *config).collect();
+        let group = SwitchGroup { are_offloaded: true, ..group };
+        self.join((id, locks), &queue_pairs, SwitchCommand::Install(Box::new(group)))
+    }
+}
+
+impl<E: Offloadable<Payload = Numbers>> OffloadedNode<E> {
+    pub(crate) fn open(engine: E, address: IpAddr) -> Result<Self, DeviceError> {
         let waker = Waker::new().map_err(|error| DeviceError::Call { call: "eventfd", error })?;
         Ok(Self {
             engine,
             device: Device::open(address, QUEUE_PAIRS)?,
             lines: BTreeMap::new(),
-            said: Said::default(),
+            said: Said { now: Instant::ZERO, events: VecDeque::new(), timers: BTreeMap::new() },
             start: std::time::Instant::now(),
             statistics: Statistics::default(),
             sent_to: BTreeMap::new(),
@@ -90,18 +109,22 @@ impl OffloadedNode {
         self.device.numbers().into_iter().map(QpNumber::new).collect()
     }
 
-    /// Brings a group's queue pairs up and joins it.
-    pub(crate) fn install(&mut self, group: HostGroup<Numbers>) -> Result<(), Refusal> {
-        if group.contention.is_some() {
+    /// Brings a group's queue pairs up, and installs it.
+    fn join(
+        &mut self,
+        (id, locks): (GroupId, bool),
+        queue_pairs: &[QueuePairConfig],
+        install: E::Command,
+    ) -> Result<(), Refusal> {
+        if locks {
             return Err(Refusal::new(
                 "a group that has its switches' memory to itself",
                 "one that locks it, in frames of our own",
                 "choose another policy, or --transport udp",
             ));
         }
-        let id = group.group;
-        let numbers: Vec<QpNumber> = group.queue_pairs.iter().map(|(_, config)| config.local.qp).collect();
-        for (index, (_, config)) in group.queue_pairs.iter().enumerate() {
+        let numbers: Vec<QpNumber> = queue_pairs.iter().map(|config| config.local.qp).collect();
+        for (index, config) in queue_pairs.iter().enumerate() {
             let number = config.local.qp;
             if let Err(error) = self.device.connect(number.value(), &connection(config)) {
                 self.take_down(&numbers);
@@ -110,8 +133,7 @@ impl OffloadedNode {
             let line = Line { config: *config, sinks: VecDeque::new() };
             self.lines.insert(number, (id, QpIndex(index as u16), line));
         }
-        let group = HostGroup { are_offloaded: true, ..group };
-        self.command(HostCommand::Install(Box::new(group))).map_err(|rejected| {
+        self.command(install).map_err(|rejected| {
             self.take_down(&numbers);
             Refusal::of(&rejected)
         })
@@ -125,11 +147,8 @@ impl OffloadedNode {
         }
     }
 
-    pub(crate) fn command(&mut self, command: HostCommand<Numbers>) -> Result<(), HostRejected> {
-        let removed = match &command {
-            HostCommand::Remove(group) => Some(*group),
-            _ => None,
-        };
+    pub(crate) fn command(&mut self, command: E::Command) -> Result<(), E::Rejected> {
+        let removed = E::removes(&command);
         self.said.now = self.now();
         let done = self.engine.handle_command(self.said.now, command, &mut self.said);
         self.hand_over();
@@ -186,7 +205,7 @@ impl OffloadedNode {
                 }
                 Ended::Failed(id, failure) => Completion::Failed { id, failure },
             };
-            ended.push(HostCommand::Complete { group: *group, queue_pair: *queue_pair, completion });
+            ended.push(E::ended(*group, *queue_pair, completion));
         })?;
         let any = !ended.is_empty();
         for command in ended {
@@ -198,7 +217,7 @@ impl OffloadedNode {
 
     fn fire_timers(&mut self) {
         let now = self.now();
-        let due = |timers: &BTreeMap<HostTimer, Instant>| {
+        let due = |timers: &BTreeMap<E::Timer, Instant>| {
             timers.iter().find(|(_, deadline)| **deadline <= now).map(|(timer, _)| *timer)
         };
         while let Some(timer) = due(&self.said.timers) {
@@ -209,7 +228,7 @@ impl OffloadedNode {
         }
     }
 
-    pub(crate) fn next_event(&mut self) -> Option<HostEvent<Numbers>> {
+    pub(crate) fn next_event(&mut self) -> Option<E::Event> {
         self.said.events.pop_front()
     }
 
@@ -244,7 +263,7 @@ impl OffloadedNode {
         }
     }
 
-    pub(crate) fn engine(&self) -> &Host<Numbers> {
+    pub(crate) fn engine(&self) -> &E {
         &self.engine
     }
 

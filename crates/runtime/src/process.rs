@@ -130,8 +130,8 @@ pub struct ProcessOptions {
     /// Take a neighbour's frames by whatever interface they come, and not only by the one through which this machine sends there. Needed
     /// where ways there and back differ; whoever reaches the machine can then send as anybody.
     pub any_interface: bool,
-    /// A rank's queue pairs are those of the RDMA device at its address, by libibverbs, and not its own on that socket, which is not
-    /// opened then. What they cannot do is refused group by group.
+    /// The node's queue pairs are those of the RDMA device at its address, by libibverbs, and not its own on that socket, which is not
+    /// opened then. What they cannot do is refused group by group: of a switch all groups whose connections do not end there.
     pub offload: bool,
     /// A switch loses and doubles what it sends to ranks as it does what arrives.
     pub lose_sent: bool,

@@ -5,6 +5,7 @@
 
 mod core;
 mod further;
+mod node;
 mod task;
 
 use quincunx_collective::GroupId;
@@ -65,7 +66,7 @@ pub fn serve_linked_switch(
             let attachment = if is_bridge(options) {
                 attach_while_forwarding(options, &mut cores[0], stop)?
             } else {
-                Some(attach(options, Vec::new())?)
+                Some(attach(options, cores[0].queue_pairs())?)
             };
             let Some(attachment) = attachment else { return Ok(()) };
             let NodeDescription { name, memory, .. } = description;
@@ -97,6 +98,7 @@ pub fn serve_linked_switch(
 fn check_cores(options: &ProcessOptions) -> Result<(), RuntimeError> {
     let found = match options.transport {
         _ if options.description.cores.is_empty() => return Ok(()),
+        _ if options.offload => "queue pairs of an RDMA device",
         TransportOptions::Ports(_) => "ports that frames for others pass",
         _ if options.framing == Framing::RoceV1 => "frames of RoCE v1, which pass on their way to others",
         _ => return Ok(()),

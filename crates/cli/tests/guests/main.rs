@@ -1,9 +1,12 @@
 //! EPIC with hosts that nobody here wrote: four Linux kernels, each in a guest of its own with its software RoCE, below our switches on
 //! the paper's tree (EPIC 7.2, J.1). CommLib runs in the guests, over libibverbs. Needs root, iproute2, QEMU, the verbs programs and,
 //! the first time, Debian's packages; one boot of four guests has all runs without losses, another all with, a third those over IPv6, and a
-//! fourth those in which switches tell hosts to slow down.
+//! fourth those in which switches tell hosts to slow down. In a fifth the three switches are kernels, too, in Mode-I.
+
+mod wire;
 
 use quincunx_designs::CATALOG;
+use quincunx_driver_net::netns::NetnsNode;
 use quincunx_fabric::Shape;
 use quincunx_needs::{Missing, guest_image, guest_tool, need};
 use quincunx_perf::launch::{ChildArguments, LinkKind, Processes};
@@ -14,6 +17,7 @@ use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use wire::{Frames, Tap};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_quincunx");
 
@@ -60,8 +64,8 @@ const MIXED: [(&str, u16); 8] = [
 /// Several messages of several packets, the last of each shorter.
 const BYTES: u64 = 200_000;
 
-/// How long guests may take to boot and join.
-const JOIN_LIMIT: Duration = Duration::from_secs(150);
+/// How long seven guests may take to boot and join.
+const JOIN_LIMIT: Duration = Duration::from_secs(300);
 
 /// How long a collective may take, and for how long a guest may be silent, on a machine that has much else to do.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -74,7 +78,7 @@ fn launcher() -> Result<PathBuf, Missing> {
     let script = format!(
         "#!/bin/sh\nRXE_GUEST='{}' exec '{}' \"$@\"\n",
         image.display(),
-        guest_tool("rank.sh").display()
+        guest_tool("node.sh").display()
     );
     std::fs::write(&launcher, script).expect("the folder was built in");
     let executable = std::fs::Permissions::from_mode(0o755);
@@ -103,10 +107,16 @@ fn cases() -> Vec<Case> {
     in_all_designs(&each, BYTES)
 }
 
+/// A barrier has no vector.
+fn bytes_of(collective: &str, bytes: u64) -> u64 {
+    if collective == "barrier" { 0 } else { bytes }
+}
+
 fn in_all_designs(collectives: &[(&str, u16)], bytes: u64) -> Vec<Case> {
-    let bytes = |collective| if collective == "barrier" { 0 } else { bytes };
     let of = |design| {
-        collectives.iter().map(move |(collective, root)| case(design, collective, *root, bytes(*collective)))
+        collectives
+            .iter()
+            .map(move |(collective, root)| case(design, collective, *root, bytes_of(collective, bytes)))
     };
     DESIGNS.into_iter().flat_map(of).collect()
 }
@@ -123,10 +133,17 @@ struct Play {
     cases: Vec<Case>,
     /// Where the switches write their frames.
     captures: Option<PathBuf>,
+    /// The switches are guests as well, with queue pairs of their kernels'.
+    switches_are_guests: bool,
 }
 
 /// Runs a play among four guests.
 fn play(launcher: &Path, play: Play) -> Result<Vec<Row>, String> {
+    play_tapped(launcher, play).map(|(rows, _)| rows)
+}
+
+/// The same, with what each switch has sent if the switches are guests.
+fn play_tapped(launcher: &Path, play: Play) -> Result<(Vec<Row>, Vec<Frames>), String> {
     let shape = Shape::for_ranks(TREE, 4).expect("a tree");
     let over_ipv4 = RealLinks { mtu: 1500, is_limited: false };
     let links = if play.ipv6 { over_ipv4.over_ipv6() } else { over_ipv4 };
@@ -145,11 +162,15 @@ fn play(launcher: &Path, play: Play) -> Result<Vec<Row>, String> {
         ipv6: play.ipv6,
         verbs: true,
         rank_launcher: Some(launcher.to_owned()),
+        switch_launcher: play.switches_are_guests.then(|| launcher.to_owned()),
         ..ChildArguments::default()
     };
     let kind = LinkKind::Netns { rate: None, mtu: 1500 };
     let mut fabric = Processes::start(&shape, kind, Path::new(PROGRAM), arguments, play.captures)
         .expect("there are namespaces");
+    let namespaces = fabric.namespaces().expect("there are some");
+    let tapped = (0..shape.switches()).filter(|_| play.switches_are_guests);
+    let taps: Vec<Tap> = tapped.map(|switch| Tap::at(namespaces, NetnsNode::Switch(switch))).collect();
     let mut rows = Vec::new();
     let done = run(&mut fabric, &plan, |row| {
         println!("{row}");
@@ -158,8 +179,9 @@ fn play(launcher: &Path, play: Play) -> Result<Vec<Row>, String> {
     for (switch, drops) in fabric.end_switches() {
         println!("{switch}: {drops:?}");
     }
+    let sent = taps.into_iter().map(Tap::end).collect();
     match done {
-        Ok(0) => Ok(rows),
+        Ok(0) => Ok((rows, sent)),
         Ok(wrong) => Err(format!("{wrong} wrong elements")),
         Err(error) => Err(format!("after {} of {} cases: {error}", rows.len(), plan.cases.len())),
     }
@@ -286,4 +308,21 @@ fn all_is_right_though_switches_send_kernels_congestion_notifications() {
     println!("congestion notifications: {:?}", leaves.each_ref().map(Vec::len));
     assert!(rows.iter().all(|row| row.wrong == 0) && rows.len() == 2, "{rows:?}");
     assert!(leaves.iter().any(|sent| !sent.is_empty()), "none was sent");
+}
+
+/// The switch's engine is the one that runs above our own queue pairs; whose they are is all that differs (EPIC J.1).
+#[test]
+fn all_primitives_are_right_in_mode_i_where_the_queue_pairs_of_switches_are_kernels_as_well() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let launcher = need!(launcher());
+    let each: Vec<_> = PRIMITIVES.iter().map(|collective| (*collective, 1)).chain(MIXED).collect();
+    let cases: Vec<Case> =
+        each.iter().map(|&(name, root)| case("epic-1", name, root, bytes_of(name, BYTES))).collect();
+    let count = cases.len();
+    let played = Play { cases, switches_are_guests: true, ..Play::default() };
+    let (rows, sent) = play_tapped(&launcher, played).unwrap_or_else(|failure| panic!("{failure}"));
+    println!("frames of switches: {sent:?}");
+    assert!(rows.iter().all(|row| row.wrong == 0 && row.fell_back.is_none()), "{rows:?}");
+    assert_eq!(rows.len(), count);
+    assert!(sent.len() == 3 && sent.iter().all(|of| of.kernels > 0 && of.others == 0), "{sent:?}");
 }

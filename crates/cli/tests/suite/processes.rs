@@ -257,7 +257,7 @@ fn a_rank_whose_queue_pairs_are_to_be_a_devices_says_what_is_in_the_way() {
         ("--transport verbs --loss 1%", ["expected no faults and no --pcap with --transport verbs, "; 2]),
         (
             "--transport verbs --framing roce-v1",
-            ["expected --transport verbs of a rank whose frames are roce-v2, "; 2],
+            ["expected --transport verbs of a node whose frames are roce-v2, "; 2],
         ),
     ] {
         let (_, plan) = plan_of("star", 2, "epic-1", "all_reduce");
@@ -271,6 +271,28 @@ fn a_rank_whose_queue_pairs_are_to_be_a_devices_says_what_is_in_the_way() {
         let json = serde_json::to_string(&plan).unwrap();
         writeln!(rank.stdin.take().expect("asked for above"), "{json}").unwrap();
         let output = rank.wait_with_output().expect("it ends");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(errors.iter().any(|error| said.contains(error)) && said.lines().count() == 1, "{said}");
+        assert_eq!(output.status.code(), Some(2));
+    }
+}
+
+#[test]
+fn a_switch_whose_queue_pairs_are_to_be_a_devices_says_what_is_in_the_way() {
+    for (arguments, errors) in [
+        (
+            "--address 127.0.0.7",
+            ["expected an RDMA device with RoCEv2 at 127.0.0.7, ", "expected libibverbs.so.1, "],
+        ),
+        ("--address 127.0.0.7 --loss 1%", ["expected no faults and no --pcap with --transport verbs, "; 2]),
+        (
+            "--address 127.0.0.7,127.0.0.8",
+            ["expected one --address beside queue pairs of an RDMA device, found several"; 2],
+        ),
+    ] {
+        let line =
+            format!("switch --name s --manager 127.0.0.1:1 --transport verbs --log-level off {arguments}");
+        let output = Command::new(PROGRAM).args(line.split(' ')).output().expect("the program is there");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(errors.iter().any(|error| said.contains(error)) && said.lines().count() == 1, "{said}");
         assert_eq!(output.status.code(), Some(2));

@@ -24,6 +24,7 @@ mod locks;
 #[path = "../../../../fuzz/src/mode_i_switch.rs"]
 mod mode_i_switch;
 mod offload;
+mod offload_switch;
 mod ports;
 #[path = "../../../../fuzz/src/replay.rs"]
 mod replay;

@@ -4,7 +4,9 @@ use quincunx_collective::{Collective, DataType, GroupId, Numbers, Rank, ReduceOp
 use quincunx_engine::verbs::{Completion, Failure, Outcome, QpIndex};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_epic::{CommLib, CommLibConfig};
-use quincunx_nodes::{Host, HostCommand, HostEvent, HostGroup, HostTimer, NodeDrop, PostedWork, Work};
+use quincunx_nodes::{
+    Host, HostCommand, HostEvent, HostGroup, HostTimer, NodeDrop, Offloadable as _, PostedWork, Work,
+};
 use quincunx_roce::{QueuePairConfig, Reliability};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Endpoint, Psn, QpNumber, RoceHeader};

@@ -1,30 +1,26 @@
-//! A core of a switch: a node with an engine, a socket and an address of its own, and the groups that it has. No frame and no state is
+//! A core of a switch: a node with an engine, a link and an address of its own, and the groups that it has. No frame and no state is
 //! another core's.
 
-use quincunx_collective::{GroupId, Numbers};
+use quincunx_collective::GroupId;
 use quincunx_control::{LockUse, Report};
 use quincunx_control_grpc::Reporter;
-use quincunx_design::{Catalog, GroupContext, Peer, Refusal};
-use quincunx_driver_net::{AnyTransport, NodeOptions, Waker};
-use quincunx_engine::Engine;
-use quincunx_network::FaultRates;
+use quincunx_design::{Catalog, GroupContext, Refusal};
+use quincunx_driver_net::Waker;
 use quincunx_nodes::locks::{LockCounts, Recorder};
-use quincunx_nodes::{Switch, SwitchCommand, SwitchEvent, switch_group};
-use quincunx_units::{ByteCount, Probability};
-use quincunx_wire::grh::gid_of;
+use quincunx_nodes::{SwitchCommand, SwitchEvent};
+use quincunx_units::ByteCount;
+use quincunx_wire::QpNumber;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use super::node::SwitchNode;
 use super::task::{Order, Task};
-use crate::codec::ROCE_PORT;
-use crate::drops::{KernelDrops, named, with_ports};
+use crate::drops::KernelDrops;
 use crate::links::Links;
-use crate::process::{
-    Bound, INSTRUCTION_POLL, ProcessOptions, RuntimeError, SocketNode, design_of, open, room, windows,
-};
-use crate::watch::{Counted, SwitchCounts, SwitchWatch, Watching};
+use crate::process::{ProcessOptions, RuntimeError, design_of, room, windows};
+use crate::watch::{SwitchCounts, SwitchWatch, Watching};
 
 /// A group that the core is in.
 struct Installed {
@@ -71,7 +67,7 @@ impl Told<'_> {
 pub(super) struct Core<'a> {
     catalog: Catalog,
     options: ProcessOptions,
-    node: SocketNode<Switch<Numbers>>,
+    node: SwitchNode,
     groups: BTreeMap<GroupId, Installed>,
     locks: LockReports,
     watching: Watching<'a>,
@@ -95,10 +91,9 @@ impl<'a> Core<'a> {
         {
             capture.set_extension(format!("{number}.pcapng"));
         }
-        let Ok(engine) = Switch::<Numbers>::new(());
         Ok(Self {
             catalog,
-            node: open(engine, &options)?,
+            node: SwitchNode::open(&options)?,
             options,
             groups: BTreeMap::new(),
             locks: LockReports::default(),
@@ -108,7 +103,12 @@ impl<'a> Core<'a> {
     }
 
     pub(super) fn address(&self) -> IpAddr {
-        self.node.local().ip()
+        self.options.description.address
+    }
+
+    /// The queue pairs that it has, if it does not make them with any number.
+    pub(super) fn queue_pairs(&self) -> Vec<QpNumber> {
+        self.node.queue_pairs()
     }
 
     pub(super) fn waker(&self) -> Waker {
@@ -121,10 +121,10 @@ impl<'a> Core<'a> {
 
     /// Moves frames, and counts.
     pub(super) fn forward(&mut self) -> Result<(), RuntimeError> {
-        self.node.turn(INSTRUCTION_POLL)?;
+        self.node.turn()?;
         let statistics = *self.node.statistics();
         let (node, kernel) = (&mut self.node, &self.kernel);
-        self.watching.look(&statistics, || counted(node, kernel.as_ref()));
+        self.watching.look(&statistics, || node.counted(kernel.as_ref()));
         Ok(())
     }
 
@@ -200,22 +200,8 @@ impl<'a> Core<'a> {
 
     /// Joins the node to a group: what all its neighbours there may have under way to here.
     fn install(&mut self, context: &GroupContext) -> Result<ByteCount, Refusal> {
-        let (node, options) = (&mut self.node, &self.options);
-        let design = design_of(self.catalog, options.framing, context)?;
-        let bound = Bound::new(node, context, options.any_interface)?;
-        let group = switch_group(design, context, None, |connection| bound.port(connection))?;
-        // Between the ends of what passes, the switch hands on what is not for the group, such as acknowledges.
-        let own = node.local().ip();
-        let ends = context.connections.iter().filter(|connection| connection.local.ip != own);
-        for destination in ends.flat_map(|connection| [connection.local.ip, connection.remote.ip]) {
-            let route = SwitchCommand::Route { destination, ports: vec![bound.port_to(destination)] };
-            node.command(route).map_err(|rejected| Refusal::of(&rejected))?;
-        }
-        if options.lose_sent {
-            lose_sent(&options.node, node, context);
-        }
-        let installed = node.command(SwitchCommand::Install(Box::new(group)));
-        installed.map_err(|rejected| Refusal::of(&rejected))?;
+        let design = design_of(self.catalog, self.options.framing, context)?;
+        self.node.install(design, context, &self.options)?;
         windows(design, context)
     }
 
@@ -230,24 +216,8 @@ impl<'a> Core<'a> {
 
     /// Takes the last snapshot of what it has counted.
     pub(super) fn end(&mut self) {
-        let counted = counted(&mut self.node, self.kernel.as_ref());
+        let counted = self.node.counted(self.kernel.as_ref());
         self.watching.end(self.node.statistics(), counted);
-    }
-}
-
-/// What a core has counted until now, and with the first the kernel below all of them.
-fn counted(node: &mut SocketNode<Switch<Numbers>>, kernel: Option<&KernelDrops>) -> Counted {
-    let dropped = named(node.dropped());
-    let dropped = match kernel {
-        Some(kernel) => kernel.with(dropped),
-        None => dropped,
-    };
-    match node.transport_mut() {
-        AnyTransport::Ports(transport) => {
-            let (ports, addresses) = (transport.counts(), transport.addresses());
-            Counted { dropped: with_ports(dropped, &ports), ports, addresses }
-        }
-        _ => Counted { dropped, ..Counted::default() },
     }
 }
 
@@ -283,17 +253,5 @@ impl LockReports {
             });
         }
         self.told.retain(|group, _| recorder.counts().any(|(known, _)| known == *group));
-    }
-}
-
-/// Has frames to the ranks of a group meet the faults that arriving ones meet.
-fn lose_sent(options: &NodeOptions, node: &mut SocketNode<Switch<Numbers>>, context: &GroupContext) {
-    let ranks = context.connections.iter().filter(|connection| matches!(connection.peer, Peer::Rank(_)));
-    for address in ranks.map(|connection| connection.remote.ip) {
-        let rates = FaultRates { reordering: Probability::ZERO, ..options.faults };
-        // Each link has its own fates.
-        let [.., a, b, c, d] = gid_of(address).octets();
-        let seed = options.seed ^ u64::from(u32::from_be_bytes([a, b, c, d]));
-        node.set_faults(SocketAddr::new(address, ROCE_PORT), rates.into(), seed);
     }
 }

@@ -18,8 +18,8 @@ use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_epic::{EPIC_1, EPIC_2, EPIC_3, Epic, EpicParams, GroupParams, Mode};
 use quincunx_fabric::{IncTree, TreeNodeId, TreeRole};
 use quincunx_nodes::{
-    Host, HostCommand, HostEvent, HostTimer, NodeDrop, Switch, SwitchCommand, SwitchEvent, SwitchTimer,
-    host_group, switch_groups,
+    Host, HostCommand, HostEvent, HostGroup, HostTimer, NodeDrop, Offloadable as _, Switch, SwitchCommand,
+    SwitchEvent, SwitchGroup, SwitchTimer, host_group, switch_groups,
 };
 use quincunx_units::{ByteCount, Duration, Instant};
 use quincunx_wire::{Endpoint, Psn, QpNumber, RoceHeader};
@@ -307,6 +307,20 @@ fn host_ip(rank: usize) -> IpAddr {
 
 fn switch_ip(index: usize) -> IpAddr {
     IpAddr::from([10, 0, 1, index as u8 + 1])
+}
+
+/// What each node of a group is told, for tests that have no network.
+pub fn groups(shape: &Shape, setup: Setup) -> (Vec<HostGroup<Numbers>>, Vec<SwitchGroup<Numbers>>) {
+    let (mut hosts, mut switches) = (Vec::new(), Vec::new());
+    for (member, context) in setup.contexts(shape.tree()) {
+        match member {
+            Member::Rank(_) => hosts.push(host_group(&setup.design(), &context, None, |_| PORT).unwrap()),
+            Member::Switch(_) => {
+                switches.extend(switch_groups(&setup.design(), &context, None, |_| PORT).unwrap());
+            }
+        }
+    }
+    (hosts, switches)
 }
 
 impl Network {

@@ -1,26 +1,30 @@
 #!/bin/bash
-# Runs a program in a guest in place of the host that this is run on: the guest gets the address of `eth0` here, its Ethernet address
-# and its neighbours. `quincunx perf --link netns --transport verbs --rank-launcher` starts each rank by it. The program's input goes
-# to the guest and what it prints comes back, so do a file after --identity and the status. RXE_GUEST names the directory that
-# `build.sh` has filled, for that program.
-# usage: rank.sh PROGRAM [ARGUMENTS]
+# Runs a program in a guest in place of the node that this is run on, a host or a switch that is a bridge: the guest gets the address of
+# `eth0` or `br0` here, its Ethernet address and its neighbours. `quincunx perf --link netns --transport verbs` starts each rank by it with
+# `--rank-launcher`, and each switch with `--switch-launcher`. The program's input goes to the guest and what it prints comes back, so do a
+# file after --identity and the status. RXE_GUEST names the directory that `build.sh` has filled, for that program.
+# usage: node.sh PROGRAM [ARGUMENTS]
 set -euo pipefail
-[ $# -ge 1 ] || { echo "usage: rank.sh PROGRAM [ARGUMENTS]" >&2; exit 2; }
+[ $# -ge 1 ] || { echo "usage: node.sh PROGRAM [ARGUMENTS]" >&2; exit 2; }
 [ -n "${RXE_GUEST:-}" ] || { echo "expected RXE_GUEST to name the directory that build.sh has filled, found none" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
 program=$(basename "$1")
 shift
 input=$(cat)
-address=$(ip -o address show dev eth0 scope global | awk '{ print $4; exit }')
-mac=$(cat /sys/class/net/eth0/address)
-neighbours=$(ip neighbour show dev eth0 nud permanent | awk '{ print $1, $3 }')
+device=eth0
+[ ! -e /sys/class/net/br0 ] || device=br0
+address=$(ip -o address show dev $device scope global | awk '{ print $4; exit }')
+mac=$(cat /sys/class/net/$device/address)
+neighbours=$(ip neighbour show dev $device nud permanent | awk '{ print $1, $3 }')
 
-# The namespace is a cable now.
-ip address flush dev eth0
-ip link set eth0 address 02:00:00:00:00:01
+# The namespace is a cable now, or what several are plugged into.
+ip address flush dev $device
+ip link set $device address "06:${mac#*:}"
 ip tuntap add dev tap0 mode tap
-ip link add br0 type bridge
-ip link set eth0 master br0
+if [ $device = eth0 ]; then
+  ip link add br0 type bridge
+  ip link set eth0 master br0
+fi
 ip link set tap0 master br0 up
 ip link set br0 up
 
@@ -29,7 +33,7 @@ job() {
   echo "port $address"
   # The shell's own "ip" knows no neighbours.
   while read -r ip lladdr; do
-    echo "$(command -v ip) neighbour replace $ip lladdr $lladdr dev eth0"
+    [ -z "$ip" ] || echo "$(command -v ip) neighbour replace $ip lladdr $lladdr dev eth0"
   done <<< "$neighbours"
   for word in "$@"; do
     if [ "$previous" = --identity ]; then

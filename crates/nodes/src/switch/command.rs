@@ -1,0 +1,114 @@
+//! What the control plane and a switch say to each other.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use quincunx_collective::{GroupId, Payload};
+use quincunx_design::SwitchPart;
+use quincunx_engine::PortId;
+use quincunx_engine::verbs::{Completion, QpIndex};
+use quincunx_roce::QueuePairConfig;
+use quincunx_units::ByteCount;
+use quincunx_wire::{Endpoint, QpNumber};
+
+use crate::locks::LockEdge;
+
+/// What a switch needs for one group.
+#[derive(Clone, Debug)]
+pub struct SwitchGroup<P: Payload> {
+    /// The group's name here.
+    pub group: GroupId,
+    /// Its edges, each with the port that leads over it; where connections end here, the queue pair is set up so.
+    pub edges: Vec<(PortId, QueuePairConfig)>,
+    /// Somebody else executes the work of its queue pairs, which [`take_work`](crate::Offloadable::take_work) hands out, and says by
+    /// [`SwitchCommand::Complete`] what became of it. Connections must end here then.
+    pub are_offloaded: bool,
+    /// What the switch does.
+    pub part: SwitchPart<P>,
+    /// If its memory is locked for each of the group's invocations.
+    pub locks: Option<SwitchLocks>,
+}
+
+/// What a switch needs for a group that locks its memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SwitchLocks {
+    /// To the children in the tree and, last, to the parent.
+    pub edges: Vec<LockEdge>,
+    /// Whether there is a parent.
+    pub has_parent: bool,
+    /// Where the group's buffers begin, and how long they are.
+    pub memory: (ByteCount, ByteCount),
+}
+
+/// What the control plane asks of a switch.
+#[derive(Clone, Debug)]
+pub enum SwitchCommand<P: Payload> {
+    /// Joins a group.
+    Install(Box<SwitchGroup<P>>),
+    /// Removes a group; its packets are foreign from now on.
+    Remove(GroupId),
+    /// Sends on what is for `destination` and comes to this switch, from now on through `ports`. What comes from there is to come by them.
+    Route {
+        /// An address that is not the switch's own.
+        destination: IpAddr,
+        /// Where it goes: of several ports each flow has one.
+        ports: Vec<PortId>,
+    },
+    /// Sends on what is for a queue pair of another node's by one way, whatever its address has: what comes by another port is dropped.
+    Pin {
+        /// The queue pair.
+        destination: Endpoint,
+        /// Where it comes from.
+        from: PortId,
+        /// Where it goes.
+        to: PortId,
+    },
+    /// What flows are spread over ports by. Switches behind each other need different ones: otherwise the second has but those flows that
+    /// the first one's hash has brought there, and sends all of them one way.
+    HashSeed(u64),
+    /// A work request of an offloaded queue pair has ended. What has been received is in the group's
+    /// [memory](crate::Offloadable::memory).
+    Complete {
+        /// The group.
+        group: GroupId,
+        /// Which of its queue pairs.
+        queue_pair: QpIndex,
+        /// How.
+        completion: Completion,
+    },
+}
+
+/// What a switch tells the control plane.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SwitchEvent {
+    /// The neighbour on an edge has not answered within the retry count, or has failed.
+    Unreachable {
+        /// The group.
+        group: GroupId,
+        /// Index of the edge in the group's context.
+        edge: u16,
+    },
+}
+
+/// Why a command is refused; nothing has changed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SwitchRejected {
+    /// The group is installed already.
+    #[error("expected a new group, found group {0:?} installed; remove it first")]
+    GroupExists(GroupId),
+    /// The group is not installed.
+    #[error("expected an installed group, found no group {0:?}; install it first")]
+    NoSuchGroup(GroupId),
+    /// A queue pair is taken.
+    #[error("expected free queue pair numbers, found {0:?} in use; give each edge its own")]
+    QpInUse(QpNumber),
+    /// Frames of the group are none of queue pairs that end here, and others a device does not hand over.
+    #[error(
+        "expected a group whose connections end at this switch's queue pairs, which a device executes, found group {0:?} whose frames \
+         pass through; run a design that ends them, or the switch with --transport packet"
+    )]
+    PassesThrough(GroupId),
+    /// A queue pair makes no sense.
+    #[error(transparent)]
+    QueuePair(#[from] quincunx_roce::ConfigError),
+}
