@@ -105,15 +105,14 @@ impl Inbox {
     }
 
     /// The next frame. An empty datagram is a frame of no bytes.
-    pub(crate) fn next_frame(&mut self) -> Option<(Datagram, &[u8])> {
-        let run = self.runs.get_mut(self.next)?;
-        let end = run.bytes.end.min(run.bytes.start + run.segment);
-        let frame = run.bytes.start..end;
-        run.bytes.start = end;
-        if run.bytes.is_empty() {
-            self.next += 1;
-        }
-        Some((run.datagram, &self.buffer[frame]))
+    #[inline]
+    pub(crate) fn next_frame(&mut self) -> Option<(&Datagram, &[u8])> {
+        let Run { datagram, bytes, segment } = self.runs.get_mut(self.next)?;
+        let end = bytes.end.min(bytes.start + *segment);
+        let frame = bytes.start..end;
+        bytes.start = end;
+        self.next += usize::from(bytes.start >= bytes.end);
+        Some((datagram, &self.buffer[frame]))
     }
 }
 

@@ -548,7 +548,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
             }
             let carried = self.arrival_link.as_mut().and_then(|link| link.release(self.io.now));
             let (datagram, bytes) = match &carried {
-                Some((datagram, bytes)) => (*datagram, &bytes[..]),
+                Some((datagram, bytes)) => (datagram, &bytes[..]),
                 None => {
                     let Some((datagram, bytes)) = self.inbox.next_frame() else { return };
                     self.io.statistics.received.frames += 1;
@@ -559,13 +559,13 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
                         self.io.now = self.io.clock.now();
                     }
                     if let Some(link) = &mut self.arrival_link {
-                        link.take(self.io.now, datagram, bytes);
+                        link.take(self.io.now, *datagram, bytes);
                         continue;
                     }
                     (datagram, bytes)
                 }
             };
-            self.io.observe(Direction::Received, &datagram, bytes);
+            self.io.observe(Direction::Received, datagram, bytes);
             let source = datagram.source.ip();
             let fate = self.arrival_faults.as_mut().map_or(Fate::Delivered, |faults| faults.arrive(source));
             if fate == Fate::Lost {
@@ -573,8 +573,8 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
             }
             for delay in fate.arrivals() {
                 match (delay, &mut self.arrival_faults) {
-                    (Some(delay), Some(faults)) => faults.hold(self.io.now, delay, datagram, bytes),
-                    _ => deliver(&mut self.engine, &mut self.io, &datagram, bytes),
+                    (Some(delay), Some(faults)) => faults.hold(self.io.now, delay, *datagram, bytes),
+                    _ => deliver(&mut self.engine, &mut self.io, datagram, bytes),
                 }
             }
         }

@@ -58,6 +58,8 @@ pub(crate) enum Aggregated {
 pub(crate) struct Pipe<P> {
     mutation: Option<Mutation>,
     start: u64,
+    /// The slot where `start` belongs.
+    first: u64,
     capacity: u64,
     mtu: usize,
     /// One region, or one for each edge when the order of addition must not depend on the order of arrival.
@@ -86,6 +88,7 @@ impl<P: Payload> Pipe<P> {
             seen: vec![0; seen],
             has_erred: false,
             start,
+            first: start % capacity,
             capacity,
             mtu,
             payload: (0..regions.max(1)).map(|_| P::zeroed(capacity as usize * mtu)).collect(),
@@ -270,6 +273,7 @@ impl<P: Payload> Pipe<P> {
                 }
             }
         }
+        self.first = start % self.capacity;
         self.start = start;
     }
 
@@ -281,8 +285,14 @@ impl<P: Payload> Pipe<P> {
         }
     }
 
+    /// The slot where `number` belongs, without a division for those in the range: packets ask several times each.
     fn home(&self, number: u64) -> usize {
-        (number % self.capacity) as usize
+        let ahead = number.wrapping_sub(self.start);
+        if ahead >= self.capacity {
+            return (number % self.capacity) as usize;
+        }
+        let place = self.first + ahead;
+        (if place < self.capacity { place } else { place - self.capacity }) as usize
     }
 
     /// The slot that holds `number`.

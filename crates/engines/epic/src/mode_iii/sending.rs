@@ -81,8 +81,19 @@ impl<P: Payload> ModeIII<P> {
         loop {
             let mut next = None;
             let mut together = 0;
+            // Edges mostly stand at one number: what was found for one of them holds for the others.
+            let (mut from, mut alike, mut found) = (0, 0, None);
             for edge in edges_of(fresh) {
-                match self.sendable(edge) {
+                let hop = &self.hops[edge];
+                if hop.paused || hop.failed {
+                    fresh &= !edge_bit(edge);
+                    continue;
+                }
+                if hop.cursor != from || alike & edge_bit(edge) == 0 {
+                    from = hop.cursor;
+                    (alike, found) = self.complete_from(edge, from);
+                }
+                match found {
                     None => fresh &= !edge_bit(edge),
                     Some(found) if next.is_none_or(|next| next == found) => {
                         next = Some(found);
@@ -123,7 +134,7 @@ impl<P: Payload> ModeIII<P> {
         if !(hop.acked..hop.cursor).contains(&sequence) || hop.paused || hop.failed {
             return;
         }
-        if let Some((sequence, flow)) = self.complete_from(edge, sequence) {
+        if let (_, Some((sequence, flow))) = self.complete_from(edge, sequence) {
             let pipe = self.pipe(flow);
             let header = pipe.header(sequence).expect("a complete slot holds something");
             expedite(&self.config, edge, sequence, header, pipe.view(sequence), out);
@@ -133,24 +144,35 @@ impl<P: Payload> ModeIII<P> {
     /// The packet that `edge` sends next, if it is complete: its number, its pipe.
     fn sendable(&self, edge: usize) -> Option<(u64, Flow)> {
         let hop = &self.hops[edge];
-        if hop.paused || hop.failed { None } else { self.complete_from(edge, hop.cursor) }
+        if hop.paused || hop.failed { None } else { self.complete_from(edge, hop.cursor).1 }
     }
 
-    /// The first packet from `sequence` on that goes to `edge`, if it is complete: its number, its pipe.
-    fn complete_from(&self, edge: usize, sequence: u64) -> Option<(u64, Flow)> {
+    /// The first packet from `sequence` on that goes to `edge`, if it is complete: its number, its pipe. And edges of which the same is so, that one
+    /// among them.
+    fn complete_from(&self, edge: usize, sequence: u64) -> (EdgeSet, Option<(u64, Flow)>) {
         let bit = edge_bit(edge);
+        let mut alike = EdgeSet::MAX;
         let mut sequence = sequence.max(self.table.base());
         loop {
-            let invocation = self.table.find(sequence)?;
-            let carried = FLOWS.into_iter().find_map(|flow| {
-                self.route(flow, invocation).filter(|route| route.outs & bit != 0).map(|route| (flow, route))
-            });
+            let Some(invocation) = self.table.find(sequence) else { return (alike, None) };
+            let routes = FLOWS.into_iter().filter_map(|flow| Some((flow, self.route(flow, invocation)?)));
+            let mut carried = None;
+            for (flow, route) in routes {
+                if route.outs & bit != 0 {
+                    carried = Some((flow, route));
+                    break;
+                }
+                alike &= !route.outs;
+            }
             match carried {
-                None => sequence = invocation.last + 1,
+                None => {
+                    alike = bit;
+                    sequence = invocation.last + 1;
+                }
                 Some((flow, route)) => {
                     let pipe = self.pipe(flow);
                     let ready = pipe.contains(sequence) && pipe.is_complete(sequence, route.sources);
-                    return ready.then_some((sequence, flow));
+                    return (alike & route.outs, ready.then_some((sequence, flow)));
                 }
             }
         }
