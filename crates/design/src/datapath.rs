@@ -15,12 +15,16 @@ pub struct DatapathTimer {
     pub edge: Option<u16>,
 }
 
+/// Calls what it is given with the edge and the header of each copy. By reference, for a header that moves costs a switch more than one that is
+/// made.
+pub type Copies<'a> = &'a mut dyn FnMut(&mut dyn FnMut(u16, &RoceHeader));
+
 /// Where a datapath's answers go. Edges are numbered as the plan has it.
 pub trait DatapathSink<P: Payload> {
     /// Sends a frame over an edge.
     fn transmit(&mut self, edge: u16, frame: Frame<'_, RoceHeader, P>);
     /// Sends one payload over several edges, under other headers.
-    fn replicate(&mut self, payload: P::View<'_>, copies: &mut dyn Iterator<Item = (u16, RoceHeader)>);
+    fn replicate(&mut self, payload: P::View<'_>, copies: Copies<'_>);
     /// Arms a timer to fire `after` from now, in place of any earlier deadline.
     fn set_timer(&mut self, timer: DatapathTimer, after: Duration);
     /// Disarms a timer; nothing happens if it is not armed.

@@ -32,7 +32,7 @@ mod transport;
 pub use catalog::Catalog;
 pub use closed_form::{ClosedForm, Premises};
 pub use context::{ConnectionContext, Contention, GroupContext, Node, Peer, Role};
-pub use datapath::{AnyDatapath, Datapath, DatapathSink, DatapathTimer};
+pub use datapath::{AnyDatapath, Copies, Datapath, DatapathSink, DatapathTimer};
 pub use design::{AnyDesign, Design, Parts, PayloadKind, SwitchPart};
 pub use memory_design::{AnyMemoryDesign, Form, MemoryDesign, MemoryNeeds, MemoryParts};
 pub use memory_placement::{MemoryPlacement, MemoryStream, Quantization};

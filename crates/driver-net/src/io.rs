@@ -279,13 +279,13 @@ impl<E: Engine, C: Codec<E>, T: Transport> Sink<E> for Io<E, C, T> {
     fn replicate(
         &mut self,
         payload: <E::Payload as Payload>::View<'_>,
-        copies: impl Iterator<Item = (PortId, E::Header)>,
+        copies: impl FnOnce(&mut dyn FnMut(PortId, &E::Header)),
     ) {
         self.lap(Phase::Engine);
         let shared = self.codec.share(payload);
-        for (port, header) in copies {
-            self.put(|codec, space| codec.emit_shared(port, &header, &shared, space));
-        }
+        copies(&mut |port, header| {
+            self.put(|codec, space| codec.emit_shared(port, header, &shared, space));
+        });
         self.lap(Phase::Emit);
     }
 

@@ -32,16 +32,16 @@ pub trait Sink<E: Engine> {
     /// Sends a frame out of `port`.
     fn transmit(&mut self, port: PortId, frame: Frame<'_, E::Header, E::Payload>);
 
-    /// Sends one payload several times, under other headers. The same as that many calls of
-    /// [`transmit`](Self::transmit); a driver may do once what the copies share.
+    /// Sends one payload several times, under other headers: `copies` calls what it is given with the port and the header of each. The same as
+    /// that many calls of [`transmit`](Self::transmit); a driver may do once what the copies share.
     fn replicate(
         &mut self,
         payload: <E::Payload as Payload>::View<'_>,
-        copies: impl Iterator<Item = (PortId, E::Header)>,
+        copies: impl FnOnce(&mut dyn FnMut(PortId, &E::Header)),
     ) {
-        for (port, header) in copies {
-            self.transmit(port, Frame { header: &header, payload: E::Payload::reborrow(payload) });
-        }
+        copies(&mut |port, header| {
+            self.transmit(port, Frame { header, payload: E::Payload::reborrow(payload) });
+        });
     }
 
     /// Arms `timer` to fire `after` from now, in place of any earlier deadline.

@@ -91,7 +91,7 @@ macro_rules! inner_sink {
             fn replicate(
                 &mut self,
                 payload: P::View<'_>,
-                copies: impl Iterator<Item = (PortId, RoceHeader)>,
+                copies: impl FnOnce(&mut dyn FnMut(PortId, &RoceHeader)),
             ) {
                 self.out.replicate(payload, copies);
             }

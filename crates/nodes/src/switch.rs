@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use quincunx_collective::{GroupId, Payload};
-use quincunx_design::{AnyDatapath, DatapathSink, DatapathTimer, SwitchPart};
+use quincunx_design::{AnyDatapath, Copies, DatapathSink, DatapathTimer, SwitchPart};
 use quincunx_engine::verbs::{Alarm, AnyProgram, Outcome, QpIndex};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_roce::{QueuePairConfig, QueuePairTimer};
@@ -94,9 +94,11 @@ impl<P: Payload, S: Sink<Switch<P>>> DatapathSink<P> for EdgeSink<'_, S> {
         self.out.transmit(self.edges[usize::from(edge)].port, frame);
     }
 
-    fn replicate(&mut self, payload: P::View<'_>, copies: &mut dyn Iterator<Item = (u16, RoceHeader)>) {
+    fn replicate(&mut self, payload: P::View<'_>, copies: Copies<'_>) {
         let edges = self.edges;
-        self.out.replicate(payload, copies.map(|(edge, header)| (edges[usize::from(edge)].port, header)));
+        self.out.replicate(payload, |send| {
+            copies(&mut |edge, header| send(edges[usize::from(edge)].port, header));
+        });
     }
 
     fn set_timer(&mut self, timer: DatapathTimer, after: Duration) {

@@ -126,8 +126,11 @@ pub(crate) fn send<E: Whole>(port: PortId, header: Header, sum: &Provenance, out
 
 /// Sends a result to all workers.
 pub(crate) fn send_to_all<E: Whole>(workers: u16, chunk: u8, sum: &Provenance, out: &mut impl Sink<E>) {
-    let copies = (0..workers).map(|worker| (PortId(worker), Header::Result { chunk }));
-    out.replicate(sum.view(0..sum.length()), copies);
+    out.replicate(sum.view(0..sum.length()), |send| {
+        for worker in 0..workers {
+            send(PortId(worker), &Header::Result { chunk });
+        }
+    });
 }
 
 pub(crate) fn arm<E: Whole>(timer: Timer, out: &mut impl Sink<E>) {

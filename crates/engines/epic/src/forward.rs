@@ -54,8 +54,11 @@ pub(crate) fn replicate<P: Payload>(
     payload: P::View<'_>,
     out: &mut dyn DatapathSink<P>,
 ) {
-    let mut copies = edges_of(outs).map(|edge| (edge as u16, translate(&config.edges[edge], sequence, slot)));
-    out.replicate(payload, &mut copies);
+    out.replicate(payload, &mut |send| {
+        for edge in edges_of(outs) {
+            send(edge as u16, &translate(&config.edges[edge], sequence, slot));
+        }
+    });
 }
 
 /// Sends an acknowledge with the number `sequence` out of `edge`: everything up to it for an ACK, the one that is

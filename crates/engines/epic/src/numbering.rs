@@ -9,7 +9,7 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use quincunx_collective::Payload;
-use quincunx_design::{DatapathSink, DatapathTimer};
+use quincunx_design::{Copies, DatapathSink, DatapathTimer};
 use quincunx_engine::Frame;
 use quincunx_units::Duration;
 use quincunx_wire::{Operation, Psn, RoceHeader, Syndrome};
@@ -305,12 +305,15 @@ impl<P: Payload> DatapathSink<P> for Translated<'_, P> {
         }
     }
 
-    fn replicate(&mut self, payload: P::View<'_>, copies: &mut dyn Iterator<Item = (u16, RoceHeader)>) {
+    fn replicate(&mut self, payload: P::View<'_>, copies: Copies<'_>) {
         let numbering = self.numbering;
-        let mut copies = copies.filter_map(|(edge, header)| {
-            numbering.outgoing(usize::from(edge), header).map(|header| (edge, header))
+        self.out.replicate(payload, &mut |send| {
+            copies(&mut |edge, header| {
+                if let Some(header) = numbering.outgoing(usize::from(edge), *header) {
+                    send(edge, &header);
+                }
+            });
         });
-        self.out.replicate(payload, &mut copies);
     }
 
     fn set_timer(&mut self, timer: DatapathTimer, after: Duration) {

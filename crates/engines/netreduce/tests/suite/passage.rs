@@ -1,7 +1,7 @@
 //! A group's part of a switch whose ways are planned.
 
 use quincunx_collective::{DataType, LengthOnly, Payload};
-use quincunx_design::{Datapath, DatapathSink, DatapathTimer};
+use quincunx_design::{Copies, Datapath, DatapathSink, DatapathTimer};
 use quincunx_engine::Frame;
 use quincunx_netreduce::{Latencies, Passage, PassageConfig, Shape};
 use quincunx_units::{Duration, Instant};
@@ -22,7 +22,7 @@ impl DatapathSink<LengthOnly> for Out {
     fn transmit(&mut self, edge: u16, frame: Frame<'_, RoceHeader, LengthOnly>) {
         self.sent.push((edge, frame.header.operation));
     }
-    fn replicate(&mut self, _: LengthOnly, _: &mut dyn Iterator<Item = (u16, RoceHeader)>) {
+    fn replicate(&mut self, _: LengthOnly, _: Copies<'_>) {
         unreachable!("results have headers of their own");
     }
     fn set_timer(&mut self, timer: DatapathTimer, after: Duration) {

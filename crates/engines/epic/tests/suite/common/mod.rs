@@ -3,7 +3,7 @@
 pub(crate) mod verbs;
 
 use quincunx_collective::{DataType, LengthOnly, Payload, Rank, ReduceOp, Reduction};
-use quincunx_design::{Datapath, DatapathSink, DatapathTimer};
+use quincunx_design::{Copies, Datapath, DatapathSink, DatapathTimer};
 use quincunx_engine::Frame;
 use quincunx_epic::{ControlMessage, EdgeConfig, GroupConfig, IncEngine, Mode, Pattern};
 use quincunx_units::{Duration, Instant};
@@ -43,12 +43,8 @@ impl DatapathSink<LengthOnly> for Sent {
     fn transmit(&mut self, edge: u16, frame: Frame<'_, RoceHeader, LengthOnly>) {
         self.frames.push((edge, *frame.header));
     }
-    fn replicate(
-        &mut self,
-        _: <LengthOnly as Payload>::View<'_>,
-        copies: &mut dyn Iterator<Item = (u16, RoceHeader)>,
-    ) {
-        self.frames.extend(copies);
+    fn replicate(&mut self, _: <LengthOnly as Payload>::View<'_>, copies: Copies<'_>) {
+        copies(&mut |edge, header| self.frames.push((edge, *header)));
     }
     fn set_timer(&mut self, timer: DatapathTimer, after: Duration) {
         self.timers.push((timer, Some(after)));
