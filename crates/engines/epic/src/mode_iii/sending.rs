@@ -155,15 +155,9 @@ impl<P: Payload> ModeIII<P> {
         let mut sequence = sequence.max(self.table.base());
         loop {
             let Some(invocation) = self.table.find(sequence) else { return (alike, None) };
-            let routes = FLOWS.into_iter().filter_map(|flow| Some((flow, self.route(flow, invocation)?)));
-            let mut carried = None;
-            for (flow, route) in routes {
-                if route.outs & bit != 0 {
-                    carried = Some((flow, route));
-                    break;
-                }
-                alike &= !route.outs;
-            }
+            let carried = FLOWS.into_iter().find_map(|flow| {
+                self.route(flow, invocation).filter(|route| route.outs & bit != 0).map(|route| (flow, route))
+            });
             match carried {
                 None => {
                     alike = bit;
@@ -172,6 +166,7 @@ impl<P: Payload> ModeIII<P> {
                 Some((flow, route)) => {
                     let pipe = self.pipe(flow);
                     let ready = pipe.contains(sequence) && pipe.is_complete(sequence, route.sources);
+                    // The two flows of a collective leave by different edges.
                     return (alike & route.outs, ready.then_some((sequence, flow)));
                 }
             }

@@ -246,3 +246,26 @@ fn a_switch_that_was_ahead_is_answered_as_soon_as_what_comes_before_is_known() {
     let known = deliver(&mut switch, Instant::ZERO, 0, FIRST, root(0), 0);
     assert!(known.told().contains(&(2, 'A', 1)), "{:?}", known.told());
 }
+
+#[test]
+fn an_edge_that_has_a_collective_before_it_waits_for_that_while_others_skip_it() {
+    let third = EdgeConfig {
+        local: Endpoint { qp: QpNumber::new(0x102), ..config().edges[0].local },
+        remote: Endpoint { ip: IpAddr::from([10, 0, 0, 3]), ..config().edges[0].remote },
+        rank: Some(Rank(2)),
+        mode: None,
+    };
+    let edges = config().edges.into_iter().chain([third]).collect();
+    let mut switch = switch(GroupConfig { ranks: 3, edges, toward: vec![0, 1, 2], ..config() });
+    let reduce = control(Pattern::Reduce { root: Rank(2) }, 0);
+    hear(&mut switch, 0, 0, reduce, 0);
+    // That of rank 1 is lost; the next collective of all three is whole.
+    for rank in [0, 1] {
+        hear(&mut switch, rank, 1, all_reduce(0), 0);
+    }
+    let data =
+        |sent: Sent| -> Vec<_> { sent.told().into_iter().filter(|(_, kind, _)| *kind == 'D').collect() };
+    assert_eq!(data(hear(&mut switch, 2, 1, all_reduce(0), 0)), [(0, 'D', 1), (1, 'D', 1)]);
+    // All stand at one number no longer: the root gets what it has waited for, and then the rest.
+    assert_eq!(data(hear(&mut switch, 1, 0, reduce, 0)), [(2, 'D', 0), (2, 'D', 1)]);
+}
