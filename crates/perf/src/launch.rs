@@ -596,7 +596,8 @@ impl Processes {
         if let Some(certificates) = &self.certificates {
             command.args(certificates.arguments(name));
         }
-        if if is_rank { self.arguments.verbs } else { switch_launcher.is_some() } {
+        let is_offloaded = if is_rank { self.arguments.verbs } else { switch_launcher.is_some() };
+        if is_offloaded {
             // What a device sends and gets is not ours to lose or to write down.
             command.args(["--transport", "verbs"]);
             return command;

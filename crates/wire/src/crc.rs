@@ -17,7 +17,7 @@ const BLOCK: usize = 64;
 /// Where the message begins: the second half of the eight bytes of ones.
 const ONES: usize = 4;
 
-/// Bytes at most of extension headers, or of the beginning of a body.
+/// Bytes at most of extension headers and the beginning of a body.
 const MAX_PARTS: usize = 28 + BLOCK - 1;
 
 /// Bytes of the longest head: IPv6, UDP and BTH.
@@ -106,7 +106,7 @@ impl BodyCrc {
         };
         let head = match blocks {
             [] => moved(last, self.distance),
-            // Extensions or IPv6: rare where frames are replicated.
+            // Long extensions, any of them over IPv6: rare where frames are replicated.
             _ => shifted(remainder(start.blocks(), &[]), self.distance),
         };
         !(head ^ self.remainder)

@@ -20,6 +20,15 @@ proptest! {
     }
 
     #[test]
+    fn a_pad_is_zero_whatever_was_in_the_buffer((header, payload) in any_packet(LONGEST)) {
+        let mut out = vec![0xee; datagram_length(&header.operation, payload.len())];
+        emit_datagram(&header, &payload, &mut out);
+        let pad = payload.len().next_multiple_of(4) - payload.len();
+        let before_icrc = out.len() - icrc::LENGTH;
+        prop_assert_eq!(&out[before_icrc - pad..before_icrc], &[0; 3][..pad]);
+    }
+
+    #[test]
     fn a_shared_payload_makes_the_same_bytes((header, payload) in any_packet(LONGEST)) {
         let shared = SharedPayload::new(&payload);
         let mut out = vec![0xee; datagram_length(&header.operation, payload.len())];
