@@ -37,7 +37,7 @@ struct Seat<P: Payload> {
 
 /// An end of a link, and the channels that core and units have packets for.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Lane {
+struct LinkEnd {
     port: Port,
     ready: ChannelSet,
 }
@@ -45,7 +45,7 @@ struct Lane {
 /// Where a unit's answers go.
 struct SeatSink<'a, P, S> {
     core: &'a mut SwitchCore<P>,
-    lanes: &'a mut [Lane],
+    ends: &'a mut [LinkEnd],
     unit: u16,
     out: &'a mut S,
 }
@@ -54,12 +54,12 @@ impl<P: Payload, S: Sink<FabricNode<P>>> UnitSink<P> for SeatSink<'_, P, S> {
     fn act(&mut self, output: UnitOutput<P>) {
         match output {
             UnitOutput::Packet(port, header, payload) => {
-                enqueue(self.core, self.lanes, port, Forwarded { header, payload, held: None });
+                enqueue(self.core, self.ends, port, Forwarded { header, payload, held: None });
             }
             UnitOutput::Forward { to, header, payload, held } => {
-                enqueue(self.core, self.lanes, to, Forwarded { header, payload, held: Some(held) });
+                enqueue(self.core, self.ends, to, Forwarded { header, payload, held: Some(held) });
             }
-            UnitOutput::Release(port, channel) => self.lanes[usize::from(port.0)].port.release(channel),
+            UnitOutput::Release(port, channel) => self.ends[usize::from(port.0)].port.release(channel),
         }
     }
 
@@ -73,10 +73,10 @@ impl<P: Payload, S: Sink<FabricNode<P>>> UnitSink<P> for SeatSink<'_, P, S> {
 }
 
 /// Queues a packet in the core.
-fn enqueue<P: Payload>(core: &mut SwitchCore<P>, lanes: &mut [Lane], port: PortId, packet: Forwarded<P>) {
+fn enqueue<P: Payload>(core: &mut SwitchCore<P>, ends: &mut [LinkEnd], port: PortId, packet: Forwarded<P>) {
     core.enqueue(port, packet);
-    let lane = &mut lanes[usize::from(port.0)];
-    lane.ready = lane.ready.union(core.ready(port));
+    let end = &mut ends[usize::from(port.0)];
+    end.ready = end.ready.union(core.ready(port));
 }
 
 /// A switch.
@@ -84,7 +84,7 @@ fn enqueue<P: Payload>(core: &mut SwitchCore<P>, lanes: &mut [Lane], port: PortI
 pub struct FabricSwitch<P: Payload> {
     node: NodeId,
     early_write_response: bool,
-    lanes: Vec<Lane>,
+    ends: Vec<LinkEnd>,
     core: SwitchCore<P>,
     units: Vec<Seat<P>>,
 }
@@ -95,11 +95,11 @@ impl<P: Payload> FabricSwitch<P> {
             let ready = (0..config.ports).map(|port| unit.ready(PortId(port))).collect();
             Seat { unit, ready }
         };
-        let lane = Lane { port: Port::new(config.port), ready: ChannelSet::NONE };
+        let end = LinkEnd { port: Port::new(config.port), ready: ChannelSet::NONE };
         let mut switch = Self {
             node: config.node,
             early_write_response: config.early_write_response,
-            lanes: vec![lane; usize::from(config.ports)],
+            ends: vec![end; usize::from(config.ports)],
             core: SwitchCore::new(config.ports),
             units: config.units.into_iter().map(seat).collect(),
         };
@@ -125,7 +125,7 @@ impl<P: Payload> FabricSwitch<P> {
         frame: Frame<'_, FlitHeader, P>,
         out: &mut impl Sink<FabricNode<P>>,
     ) {
-        let channel = match self.lanes[usize::from(port.0)].port.accept(frame.header) {
+        let channel = match self.ends[usize::from(port.0)].port.accept(frame.header) {
             Ok(Some(channel)) => channel,
             Ok(None) => return,
             Err(fault) => return out.drop_frame(port, FabricDrop::Memory(fault.into())),
@@ -139,10 +139,10 @@ impl<P: Payload> FabricSwitch<P> {
             None => self.forward(port, channel, frame).map_err(FabricDrop::Memory),
         };
         match done {
-            Ok(Buffer::Free) => self.lanes[usize::from(port.0)].port.release(channel),
+            Ok(Buffer::Free) => self.ends[usize::from(port.0)].port.release(channel),
             Ok(Buffer::Held) => {}
             Err(reason) => {
-                self.lanes[usize::from(port.0)].port.release(channel);
+                self.ends[usize::from(port.0)].port.release(channel);
                 out.drop_frame(port, reason);
             }
         }
@@ -172,13 +172,13 @@ impl<P: Payload> FabricSwitch<P> {
             Transaction::Write if self.early_write_response => {
                 let header = header.response(Transaction::WriteResponse);
                 let packet = Forwarded { header, payload: P::zeroed(0), held: None };
-                enqueue(&mut self.core, &mut self.lanes, input, packet);
+                enqueue(&mut self.core, &mut self.ends, input, packet);
             }
             _ => {}
         }
         let payload = P::from_view(frame.payload);
         let packet = Forwarded { header: *header, payload, held: Some((input, channel)) };
-        enqueue(&mut self.core, &mut self.lanes, output, packet);
+        enqueue(&mut self.core, &mut self.ends, output, packet);
         Ok(Buffer::Held)
     }
 
@@ -196,24 +196,24 @@ impl<P: Payload> FabricSwitch<P> {
 
     /// Packets for `port` have gone from the core or a unit.
     fn note(&mut self, port: PortId) {
-        self.lanes[usize::from(port.0)].ready = self.ready(port);
+        self.ends[usize::from(port.0)].ready = self.ready(port);
     }
 
     /// A unit may have packets for any port.
     fn note_all(&mut self) {
-        (0..self.lanes.len() as u16).for_each(|port| self.note(PortId(port)));
+        (0..self.ends.len() as u16).for_each(|port| self.note(PortId(port)));
     }
 
     #[inline]
     pub(super) fn wants_transmit(&self, port: PortId) -> bool {
-        let Lane { port, ready } = &self.lanes[usize::from(port.0)];
+        let LinkEnd { port, ready } = &self.ends[usize::from(port.0)];
         port.wants_transmit(*ready)
     }
 
     #[inline]
     pub(super) fn handle_transmit_slot(&mut self, port: PortId, out: &mut impl Sink<FabricNode<P>>) {
         let index = usize::from(port.0);
-        let Lane { port: link, ready } = &mut self.lanes[index];
+        let LinkEnd { port: link, ready } = &mut self.ends[index];
         let Some(channel) = link.arbitrate(*ready) else { return send_credit(port, link, out) };
         if let Some(seat) = self.units.iter_mut().find(|seat| seat.ready[index].contains(channel)) {
             let (mut header, payload) = seat.unit.next_packet(port, channel);
@@ -227,16 +227,16 @@ impl<P: Payload> FabricSwitch<P> {
         let payload = packet.payload.view(0..packet.payload.length());
         out.transmit(port, Frame { header: &packet.header, payload });
         if let Some((input, channel)) = packet.held {
-            self.lanes[usize::from(input.0)].port.release(channel);
+            self.ends[usize::from(input.0)].port.release(channel);
         }
         self.note(port);
     }
 
     /// Does what a unit asks for, passes on what it tells, and arms its timer.
     fn settle(&mut self, now: Instant, number: usize, out: &mut impl Sink<FabricNode<P>>) {
-        let Self { core, lanes, units, .. } = self;
+        let Self { core, ends, units, .. } = self;
         let Seat { unit, ready } = &mut units[number];
-        if unit.answer(now, ready, &mut SeatSink { core, lanes, unit: number as u16, out }) {
+        if unit.answer(now, ready, &mut SeatSink { core, ends, unit: number as u16, out }) {
             self.note_all();
         }
     }
@@ -244,7 +244,7 @@ impl<P: Payload> FabricSwitch<P> {
     pub(super) fn assert_invariants(&self) {
         self.core.assert_invariants();
         self.units.iter().for_each(|seat| seat.unit.assert_invariants());
-        for (Lane { port, ready }, number) in self.lanes.iter().zip(0..) {
+        for (LinkEnd { port, ready }, number) in self.ends.iter().zip(0..) {
             port.assert_invariants();
             assert_eq!(*ready, self.ready(PortId(number)), "channels with packets for port {number}");
             for Seat { unit, ready } in &self.units {
