@@ -85,6 +85,8 @@ pub enum Failure {
     Flushed,
     /// Every frame was right and the result is not: it does not agree with its checksum ([`Verified`](crate::Verified)).
     Corrupted,
+    /// A peer takes part in another collective than this rank does.
+    Disagreement,
 }
 
 /// The end of a work request.
