@@ -11,6 +11,7 @@ use core::ops::Range;
 use quincunx_collective::{Collective, Payload};
 use quincunx_units::{Duration, Instant};
 
+use crate::agreement::Terms;
 use crate::verbs::{
     Alarm, AnyProgram, CollectiveRequest, Completion, Failure, Memory, Outcome, Program, QpIndex,
     ReceiveRequest, RequestError, SendRequest, Slice, Verbs,
@@ -67,6 +68,8 @@ impl<P: Payload> Lanes<P> {
             .map(|range| CollectiveRequest {
                 input: part(request.input, &range),
                 output: part(request.output, &range),
+                // Ranks agree on the parts, and on how many there are.
+                terms: Terms { in_next_channel: range.end < whole, ..request.terms },
                 ..*request
             })
             .collect()

@@ -1,6 +1,7 @@
 //! Lanes seen from below: what a program in each asks of the node's queue pairs and alarms, and what it is told.
 
 use super::*;
+use crate::agreement::Terms;
 use crate::verbs::{RegionId, WorkId};
 use quincunx_collective::{DataType, LengthOnly, ReduceOp, Reduction};
 
@@ -98,6 +99,7 @@ fn start(lanes: &mut Lanes<LengthOnly>, asked: &mut Asked) {
         reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::I32 },
         input: slice(0),
         output: slice(1),
+        terms: Terms::WHOLE,
     };
     assert_eq!(lanes.start(NOW, request, asked), Ok(None));
     lanes.assert_invariants();

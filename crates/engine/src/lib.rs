@@ -10,6 +10,7 @@
 #![no_std]
 extern crate alloc;
 
+mod agreement;
 mod contract;
 mod erased;
 mod lanes;
@@ -21,6 +22,7 @@ pub mod verbs;
 mod verified;
 pub mod writes;
 
+pub use agreement::Terms;
 #[doc(hidden)]
 pub use alloc::boxed::Box;
 pub use contract::{Engine, Frame, PortId, Sink};

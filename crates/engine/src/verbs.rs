@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use quincunx_collective::{Collective, Payload, Reduction};
 use quincunx_units::{Duration, Instant};
 
+use crate::agreement::Terms;
 use crate::routing::Routed;
 use crate::writes::OneSided;
 
@@ -282,6 +283,8 @@ pub struct CollectiveRequest {
     pub input: Slice,
     /// Where the result goes; in another region than the input.
     pub output: Slice,
+    /// What of the application's call ranks must agree on beside these.
+    pub terms: Terms,
 }
 
 /// What became of a collective.

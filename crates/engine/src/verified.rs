@@ -153,7 +153,7 @@ impl<Q> Verified<Q> {
     where
         Q: Program<P>,
     {
-        let CollectiveRequest { collective, input, output, .. } = running.request;
+        let CollectiveRequest { collective, input, output, terms, .. } = running.request;
         let ranks = usize::from(self.ranks);
         let (input, size, op) = match (check, collective) {
             (Check::Agrees, _) => {
@@ -181,7 +181,7 @@ impl<Q> Verified<Q> {
             Slice { region: verbs.memory().register(buffer), offset: 0, length }
         });
         self.running = Some(Running { check: Some((check, [input.region, output.region])), ..running });
-        let request = CollectiveRequest { collective, reduction, input, output };
+        let request = CollectiveRequest { collective, reduction, input, output, terms };
         self.program.start(now, request, verbs).unwrap_or_else(|_| {
             let failure = Failure::InvalidRequest;
             Some(Outcome::Failed { qp: QpIndex(0), failure })

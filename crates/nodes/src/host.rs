@@ -9,7 +9,7 @@ use quincunx_engine::verbs::{
     Slice, WorkId,
 };
 use quincunx_engine::writes::{Notice, OneSided, Target, WriteError};
-use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_engine::{Engine, Frame, PortId, Sink, Terms};
 use quincunx_roce::{ConfigError, QueuePairConfig, QueuePairTimer};
 use quincunx_units::Instant;
 use quincunx_wire::{QpNumber, RoceHeader};
@@ -302,7 +302,7 @@ impl<P: Payload> Host<P> {
             let length = buffer.length();
             Slice { region: memory.register(buffer), offset: 0, length }
         });
-        let request = CollectiveRequest { collective, reduction, input, output };
+        let request = CollectiveRequest { collective, reduction, input, output, terms: Terms::WHOLE };
         let mut sink = GroupSink::new(id, out);
         let mut verbs = TransportVerbs { transport: &mut group.transport, sink: &mut sink };
         match group.program.start(now, request, &mut verbs) {

@@ -1,7 +1,8 @@
 //! CommLib: the host's side of EPIC, above one queue pair to the rank's switch (EPIC 3.2, 3.3.2, figure 4).
 //!
 //! A collective becomes one or several invocations: a vector longer than a control message can announce is split, ReduceScatter
-//! is a Reduce for each rank and AllGather a Broadcast for each rank (appendix A). An invocation is a control message (Send with
+//! is a Reduce for each rank and AllGather a Broadcast for each rank (appendix A). All but AllReduce and Barrier end with a confirmation, by
+//! which a rank knows that all ask for the same. An invocation is a control message (Send with
 //! Immediate) and data messages of M packets (Send), pipelined behind it. Invocations overlap: the next one's messages follow at
 //! once, also those of the next collective, as far as the window reaches; collectives end in the order of their start. With
 //! [`CommLibConfig::overlap`] off each invocation waits until the one before is over on this rank.
@@ -20,13 +21,14 @@
 
 use alloc::collections::VecDeque;
 use quincunx_collective::{Collective, Payload, Rank};
+use quincunx_engine::Terms;
 use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, ReceiveRequest, RegionId,
     RequestError, SendRequest, Slice, Verb, Verbs, WorkId,
 };
 use quincunx_units::Instant;
 
-use crate::control::{ControlMessage, MAX_DATA_PACKETS, MAX_RANKS, Pattern};
+use crate::control::{Agreement, ControlMessage, DIGEST_BITS, MAX_DATA_PACKETS, MAX_RANKS, Pattern};
 use crate::mutation::Mutation;
 
 /// The queue pair to the switch.
@@ -87,6 +89,7 @@ pub enum CommLibConfigError {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Step {
     pattern: Pattern,
+    agreement: Agreement,
     /// Offset of this step's data in the input, where this rank contributes.
     input: usize,
     /// Offset of this step's result in the output, where this rank receives.
@@ -143,6 +146,8 @@ impl Progress {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Pending {
     request: CollectiveRequest,
+    /// Bytes of the whole vector.
+    length: usize,
     step: Step,
     index: u32,
 }
@@ -195,8 +200,8 @@ impl CommLib {
         whole as usize * self.config.mtu
     }
 
-    /// Step `index` of a collective; `None` past the last.
-    fn step(&self, request: &CollectiveRequest, index: u32) -> Option<Step> {
+    /// Step `index` of a collective whose whole vector has `whole` bytes; `None` past the last.
+    fn step(&self, request: &CollectiveRequest, whole: usize, index: u32) -> Option<Step> {
         let (length, parts) = match request.collective {
             Collective::AllReduce | Collective::Reduce { .. } => (request.input.length, 1),
             Collective::Broadcast { .. } => (request.output.length, 1),
@@ -210,11 +215,20 @@ impl CommLib {
         let pieces = length.div_ceil(limit).max(1);
         let (part, piece) = (index as usize / pieces, index as usize % pieces);
         if part >= parts {
-            return None;
+            return self.confirmation(request, whole, (part, piece) == (parts, 0));
         }
         let at = piece * limit;
         let step_length = (length - at).min(limit);
         let root = Rank(part as u16);
+        let is_barrier = request.collective == Collective::Barrier;
+        let detail =
+            u32::from(is_barrier) << (Terms::BITS + 1) | u32::from(piece + 1 < pieces) << Terms::BITS;
+        let agreement = match request.collective {
+            Collective::AllReduce | Collective::Barrier => {
+                Agreement::Detail((detail | request.terms.bits()) as u16)
+            }
+            _ => Agreement::Follows,
+        };
         let (pattern, input, output) = match request.collective {
             Collective::AllReduce | Collective::Barrier => (Pattern::AllReduce, at, at),
             Collective::Reduce { root } => (Pattern::Reduce { root }, at, at),
@@ -223,7 +237,17 @@ impl CommLib {
             Collective::AllGather => (Pattern::Broadcast { root }, at, part * length + at),
             Collective::Dispatch | Collective::Combine => return None,
         };
-        Some(Step { pattern, input, output, length: step_length })
+        Some(Step { pattern, agreement, input, output, length: step_length })
+    }
+
+    /// What follows the last step with data, if it `is_next`: so a rank that takes no part in some of them knows that all ranks agree.
+    fn confirmation(&self, request: &CollectiveRequest, whole: usize, is_next: bool) -> Option<Step> {
+        let says_all = matches!(request.collective, Collective::AllReduce | Collective::Barrier);
+        if !is_next || says_all || self.mutation == Some(Mutation::NoConfirmation) {
+            return None;
+        }
+        let agreement = Agreement::Confirmation(request.digest(whole, DIGEST_BITS));
+        Some(Step { pattern: Pattern::AllReduce, agreement, input: 0, output: 0, length: 0 })
     }
 
     fn progress(&self, pending: &Pending, is_last: bool) -> Progress {
@@ -239,7 +263,13 @@ impl CommLib {
             request,
             step,
             is_last,
-            control: ControlMessage { pattern: step.pattern, reduction: request.reduction, data_packets },
+            control: match step.agreement {
+                Agreement::Confirmation(digest) => ControlMessage::confirmation(digest),
+                agreement => {
+                    let (pattern, reduction) = (step.pattern, request.reduction);
+                    ControlMessage { pattern, reduction, data_packets, agreement }
+                }
+            },
             messages: 1 + u64::from(data_packets).div_ceil(u64::from(self.config.message)),
             sends,
             receives,
@@ -376,7 +406,7 @@ impl CommLib {
         }
         while self.may_begin() {
             let Some(&pending) = self.pending.front() else { break };
-            let next = self.step(&pending.request, pending.index + 1);
+            let next = self.step(&pending.request, pending.length, pending.index + 1);
             let progress = self.progress(&pending, next.is_none());
             let Progress { request, step, .. } = progress;
             if step.length > 0 && step.pattern == (Pattern::Broadcast { root: self.config.rank }) {
@@ -422,8 +452,7 @@ impl CommLib {
         let sink = self.slice(request.output, step.output, step.length, received);
         let expected = (received == 0).then(|| control.encode());
         if immediate != expected || length != sink.length {
-            // Ranks disagree on what they do together.
-            return Err(Failure::InvalidRequest);
+            return Err(Failure::Disagreement);
         }
         if let Pattern::Reduce { .. } = step.pattern
             && length > 0
@@ -449,10 +478,10 @@ impl<P: Payload> Program<P> for CommLib {
         if self.collectives() >= Program::<P>::depth(self) {
             return Err(RequestError::Busy);
         }
-        request.check(self.config.rank, self.config.ranks, verbs.memory())?;
+        let length = request.check(self.config.rank, self.config.ranks, verbs.memory())?;
         request.check_pieces("group.mtu", self.config.mtu)?;
-        let step = self.step(&request, 0).expect("a collective that is offered has a step");
-        self.pending.push_back(Pending { request, step, index: 0 });
+        let step = self.step(&request, length, 0).expect("a collective that is offered has a step");
+        self.pending.push_back(Pending { request, length, step, index: 0 });
         self.go_on(verbs);
         Ok(None)
     }

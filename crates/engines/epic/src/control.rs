@@ -4,15 +4,26 @@
 //! ```text
 //!  31 30 | 29 .. 27 | 26 .. 23 | 22 .. 13 | 12 .. 0
 //! pattern|    op    |   type   |   root   | data packets
+//!    3   |                  digest
 //! ```
+//!
+//! An AllReduce has no root, and says in its place what else ranks must agree on. Pattern 3 is a confirmation: it flows as an AllReduce of
+//! nothing does, so that its arrival says that all ranks have sent the same one.
 
 use quincunx_collective::{DataType, Rank, ReduceOp, Reduction};
+use quincunx_engine::Terms;
 
 /// The largest number of ranks in a group: 10 bits name the root.
 pub const MAX_RANKS: u16 = 1 << 10;
 
 /// The largest number of data packets that one control message announces; CommLib splits what is longer.
 pub const MAX_DATA_PACKETS: u16 = (1 << 13) - 1;
+
+/// Bits of what an AllReduce says in place of a root.
+const DETAIL_BITS: u32 = Terms::BITS + 2;
+
+/// Bits of the digest in a confirmation.
+pub(crate) const DIGEST_BITS: u32 = 30;
 
 /// How data flows over the IncTree; everything else is made of these three (EPIC 3.1, appendix A).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -40,15 +51,37 @@ pub struct ControlMessage {
     pub reduction: Reduction,
     /// Data packets that follow, which with the PSN of the control message gives the valid PSN range.
     pub data_packets: u16,
+    /// What else ranks must agree on.
+    pub agreement: Agreement,
+}
+
+/// What ranks must agree on beside a flow and its data.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Agreement {
+    /// Nothing: a confirmation follows. So it is in each Reduce and Broadcast.
+    Follows,
+    /// Of an AllReduce, from the highest of 8 bits down: whether it is a Barrier, whether further invocations belong to it, and its terms.
+    Detail(u16),
+    /// This is a confirmation: the digest of all that ranks must agree on, in 30 bits.
+    Confirmation(u32),
 }
 
 impl ControlMessage {
+    /// A confirmation, with what its digest is of.
+    pub fn confirmation(digest: u32) -> Self {
+        let reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
+        let agreement = Agreement::Confirmation(digest);
+        Self { pattern: Pattern::AllReduce, reduction, data_packets: 0, agreement }
+    }
+
     /// The 32 bits.
     pub fn encode(self) -> u32 {
-        let (pattern, root) = match self.pattern {
-            Pattern::AllReduce => (0, Rank(0)),
-            Pattern::Reduce { root } => (1, root),
-            Pattern::Broadcast { root } => (2, root),
+        let (pattern, root) = match (self.pattern, self.agreement) {
+            (_, Agreement::Confirmation(digest)) => return 3 << DIGEST_BITS | digest,
+            (Pattern::AllReduce, Agreement::Detail(detail)) => (0, Rank(detail)),
+            (Pattern::AllReduce, Agreement::Follows) => (0, Rank(0)),
+            (Pattern::Reduce { root }, _) => (1, root),
+            (Pattern::Broadcast { root }, _) => (2, root),
         };
         debug_assert!(root.0 < MAX_RANKS && self.data_packets <= MAX_DATA_PACKETS);
         // The numbers of operations and types are those of their lists.
@@ -63,17 +96,18 @@ impl ControlMessage {
     /// the type.
     pub fn decode(immediate: u32) -> Option<Self> {
         let root = Rank((immediate >> 13) as u16 & (MAX_RANKS - 1));
-        let pattern = match immediate >> 30 {
-            0 if root.0 == 0 => Pattern::AllReduce,
-            1 => Pattern::Reduce { root },
-            2 => Pattern::Broadcast { root },
+        let (pattern, agreement) = match immediate >> 30 {
+            0 if root.0 < 1 << DETAIL_BITS => (Pattern::AllReduce, Agreement::Detail(root.0)),
+            1 => (Pattern::Reduce { root }, Agreement::Follows),
+            2 => (Pattern::Broadcast { root }, Agreement::Follows),
+            3 => return Some(Self::confirmation(immediate & ((1 << DIGEST_BITS) - 1))),
             _ => return None,
         };
         let op = *ReduceOp::ALL.get((immediate >> 27 & 7) as usize)?;
         let data_type = *DataType::ALL.get((immediate >> 23 & 15) as usize)?;
         let reduction = Reduction { op, data_type };
         let data_packets = immediate as u16 & MAX_DATA_PACKETS;
-        reduction.is_defined().then_some(Self { pattern, reduction, data_packets })
+        reduction.is_defined().then_some(Self { pattern, reduction, data_packets, agreement })
     }
 
     /// Bytes that each packet has a multiple of: elements are added up packet by packet.

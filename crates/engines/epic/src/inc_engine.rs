@@ -46,6 +46,8 @@ pub enum DropReason {
     AheadOfRange,
     /// It disagrees with the other contributions.
     Mismatch,
+    /// Its control message announces another collective than that of another rank.
+    Disagreement,
     /// It acknowledges what was never sent.
     BadAcknowledge,
     /// It comes from a neighbour that counts as unreachable: the group has failed.
@@ -65,6 +67,7 @@ impl DropReason {
             Self::Stale => "stale",
             Self::AheadOfRange => "ahead-of-range",
             Self::Mismatch => "mismatch",
+            Self::Disagreement => "disagreement",
             Self::BadAcknowledge => "bad-acknowledge",
             Self::Unreachable => "unreachable",
         }

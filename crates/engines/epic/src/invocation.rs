@@ -13,6 +13,7 @@ use quincunx_wire::Operation;
 use crate::config::GroupConfig;
 use crate::control::{ControlMessage, Pattern};
 use crate::inc_engine::DropReason;
+use crate::mutation::Mutation;
 
 /// A set of edges, one bit each; [`LOCAL`] is the node itself.
 pub(crate) type EdgeSet = u64;
@@ -122,6 +123,8 @@ pub(crate) struct InvocationTable<T = ()> {
     /// Everything before this number has been forgotten.
     base: u64,
     ranks: u16,
+    /// Control messages of one collective must be equal: a rule that can be broken.
+    compares: bool,
 }
 
 /// What [`InvocationTable::admit`] has found.
@@ -138,7 +141,12 @@ impl<T: Copy> InvocationTable<T> {
     pub(crate) fn new(first: u64, capacity: usize, ranks: u16) -> Self {
         // Room at once, so that no packet waits for memory later.
         let entries = VecDeque::with_capacity(capacity.min(RESERVED));
-        Self { entries, capacity, base: first, ranks }
+        Self { entries, capacity, base: first, ranks, compares: true }
+    }
+
+    /// The same, of a node that breaks a rule.
+    pub(crate) fn breaking(self, mutation: Option<Mutation>) -> Self {
+        Self { compares: mutation != Some(Mutation::AddsWhateverComes), ..self }
     }
 
     /// Where the collective behind all that are known begins.
@@ -244,9 +252,16 @@ impl<T: Copy> InvocationTable<T> {
         }
         let invocation = *self.find(sequence).ok_or(DropReason::NoCollective)?;
         let expected = (sequence == invocation.first).then_some(invocation.message);
+        if self.compares && control.is_some() && expected.is_some() && control != expected {
+            return Err(DropReason::Disagreement);
+        }
         let is_whole = length.is_multiple_of(invocation.message.grain());
         // The control message has no data, and everything else has some: kernels send empty packets where they go back wrong.
-        if control != expected || length > mtu || !is_whole || control.is_some() != (length == 0) {
+        if control.is_some() != expected.is_some()
+            || length > mtu
+            || !is_whole
+            || control.is_some() != (length == 0)
+        {
             return Err(DropReason::Malformed);
         }
         Ok(Admitted { invocation, is_new })

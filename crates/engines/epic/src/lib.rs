@@ -20,6 +20,10 @@
 //!   24 bits wrap, whatever N is.
 //! - **The control message is aggregated and replicated like data** (it occupies the first PSN of a collective), so that
 //!   one mechanism makes it reliable, and receivers see it too. A Barrier is a control message alone.
+//! - **A rank is done when all ranks have agreed** on the collective, its type, operation, root and length. An AllReduce's control message says
+//!   all of it, and switches add up equal ones alone. Reduce and Broadcast, and what is made of them, tell a rank nothing of some of
+//!   the others: a confirmation follows, a control message that flows as a Barrier does, with a digest. It waits for nothing but the
+//!   window, so it costs a packet, and that all ranks have begun.
 //! - **Invocations overlap**, also in AllGather, where the paper's follow each other (K.3; `GroupParams::overlap`). So nodes hear of
 //!   collectives out of order (`invocation.rs`), Mode-II tells senders of their packets in a row over the ends of collectives, as
 //!   the receivers of each differ, and holds a Broadcast's packets in its slots until what a rank receives before them has passed
@@ -75,7 +79,7 @@ mod pipe;
 
 pub use comm_lib::{CommLib, CommLibConfig, CommLibConfigError};
 pub use config::{ConfigError, EdgeConfig, GroupConfig, MAX_EDGES};
-pub use control::{ControlMessage, MAX_DATA_PACKETS, MAX_RANKS, Pattern};
+pub use control::{Agreement, ControlMessage, MAX_DATA_PACKETS, MAX_RANKS, Pattern};
 pub use design::{EPIC_1, EPIC_2, EPIC_3, EPIC_MIXED, Epic, EpicParams, EpicRank, EpicSwitch, GroupParams};
 pub use inc_engine::{DropReason, IncEngine};
 pub use memory::{slots, switch_memory};

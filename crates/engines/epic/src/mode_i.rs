@@ -24,6 +24,7 @@ use crate::pipe::DEGREE_BYTES;
 struct Broken {
     /// The edge whose queue pair failed, or whose messages disagree with the others'.
     edge: usize,
+    failure: Failure,
 }
 
 /// One of the two pipes, in units of messages. Payloads are in the node's memory, where queue pairs send from.
@@ -196,7 +197,8 @@ impl ModeI {
                 self.peers[edge].waiting.push_back(Waiting { length, immediate });
             }
             // Peers may not write to this memory.
-            Completion::Written { .. } | Completion::Failed { .. } => return self.fail(edge),
+            Completion::Written { .. } => return self.fail(edge, Failure::InvalidRequest),
+            Completion::Failed { failure, .. } => return self.fail(edge, failure),
         }
         self.work(verbs)
     }
@@ -230,14 +232,16 @@ impl ModeI {
                     Some((flow, route)) => break (invocation, flow, route),
                     None => number = invocation.last + 1,
                 },
-                None if !self.announce(bit, immediate) => return self.fail(edge).map(|()| false),
+                None if !self.announce(bit, immediate) => {
+                    return self.fail(edge, Failure::InvalidRequest).map(|()| false);
+                }
                 None if self.table.next() <= number => return Ok(false), // No room for another collective yet.
                 None => {}
             }
         };
         let is_whole = length.is_multiple_of(invocation.message.grain());
         if immediate.is_some() != (number == invocation.first) || !is_whole {
-            return self.fail(edge).map(|()| false);
+            return self.fail(edge, Failure::InvalidRequest).map(|()| false);
         }
         let peer = &mut self.peers[edge];
         peer.expected = number;
@@ -256,14 +260,16 @@ impl ModeI {
         let target = pipe.slice(number, length);
         let slot = pipe.slot(number);
         let first = slot.arrived == 0;
-        if !first && (slot.length, slot.immediate) != (length, immediate) {
-            return self.fail(edge).map(|()| false);
+        let ignores = self.config.breaks(Mutation::AddsWhateverComes);
+        if !first && (slot.length != length || slot.immediate != immediate && !ignores) {
+            return self.fail(edge, Failure::Disagreement).map(|()| false);
         }
         // Always in the order of the edges, which costs no buffer here: "Mode-I forces reproducibility" (F.3).
         let before = route.sources & (bit - 1);
         if slot.arrived & before != before {
             return Ok(false);
         }
+        let immediate = if first { immediate } else { slot.immediate };
         *slot = Slot { arrived: slot.arrived | bit, length, immediate };
         if first {
             verbs.memory().copy(target, source);
@@ -425,9 +431,9 @@ impl ModeI {
         }
     }
 
-    fn fail(&mut self, edge: usize) -> Result<(), Broken> {
+    fn fail(&mut self, edge: usize, failure: Failure) -> Result<(), Broken> {
         self.broken = true;
-        Err(Broken { edge })
+        Err(Broken { edge, failure })
     }
 
     fn flow(&self, invocation: &Invocation, carries: impl Fn(&Route) -> bool) -> Option<(Flow, Route)> {
@@ -476,11 +482,7 @@ impl<P: Payload> Program<P> for ModeI {
         if self.broken {
             return None;
         }
-        let Broken { edge } = self.take(usize::from(qp.0), completion, verbs).err()?;
-        let failure = match completion {
-            Completion::Failed { failure, .. } => failure,
-            _ => Failure::InvalidRequest,
-        };
+        let Broken { edge, failure } = self.take(usize::from(qp.0), completion, verbs).err()?;
         if self.config.breaks(Mutation::SwitchFailsInSilence) {
             return None;
         }

@@ -87,7 +87,7 @@ impl<P: Payload> ModeII<P> {
         let is_end = |(edge, config): (usize, &EdgeConfig)| config.is_end().then(|| edge_bit(edge));
         Self {
             place: TreePlace::new(&config),
-            table: InvocationTable::new(first, capacity, config.ranks),
+            table: InvocationTable::new(first, capacity, config.ranks).breaking(config.mutation),
             pipe: Pipe::new(first - window, slots, config.mtu, regions, config.mutation),
             progress: first,
             cursor: first,

@@ -69,7 +69,7 @@ impl<P: Payload> ModeIII<P> {
         let capacity = usize::from(config.ranks) + 2 * config.window as usize + 1;
         Self {
             place: TreePlace::new(&config),
-            table: InvocationTable::new(first, capacity, config.ranks),
+            table: InvocationTable::new(first, capacity, config.ranks).breaking(config.mutation),
             aggregation: Pipe::new(first, slots, config.mtu, regions, config.mutation),
             replication: Pipe::new(first, window, config.mtu, 1, config.mutation),
             hops: alloc::vec![Hop::new(first); config.edges.len()],

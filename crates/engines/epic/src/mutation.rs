@@ -68,4 +68,8 @@ quincunx_engine::mutations! {
     RankFailsInSilence = "rank-fails-in-silence",
     /// A switch that gives up on a neighbour tells nobody.
     SwitchFailsInSilence = "switch-fails-in-silence",
+    /// A switch adds up what ranks send whatever their control messages say.
+    AddsWhateverComes = "adds-whatever-comes",
+    /// A Reduce or a Broadcast is done when this rank has sent and received all, whatever others ask for.
+    NoConfirmation = "no-confirmation",
 }

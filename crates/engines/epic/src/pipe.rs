@@ -212,7 +212,11 @@ impl<P: Payload> Pipe<P> {
                 slot.number = number;
                 self.displaced += usize::from(place != home);
             }
-            Some(held) if held.operation != header.operation || held.length != header.length => {
+            Some(held)
+                if held.length != header.length
+                    || held.operation != header.operation
+                        && self.mutation != Some(Mutation::AddsWhateverComes) =>
+            {
                 return Aggregated::Mismatch;
             }
             Some(held) => held.acknowledge_request |= header.acknowledge_request,

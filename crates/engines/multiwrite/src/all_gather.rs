@@ -16,7 +16,7 @@ use quincunx_engine::verbs::{
 use quincunx_units::{Duration, Instant};
 
 use crate::Mutation;
-use crate::barrier::{ALL_HERE, BARRIER, Barrier, EVERYBODY_HERE};
+use crate::barrier::{ALL_HERE, BARRIER, Barrier, DIGEST_BITS, EVERYBODY_HERE};
 use crate::relaying::{PREPARED, Relaying};
 use crate::split::{Part, pieces};
 use crate::state::State;
@@ -74,6 +74,8 @@ enum Circle {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Progress {
     request: CollectiveRequest,
+    /// What ranks must agree on.
+    digest: u32,
     circle: Circle,
     /// Writes of this rank's own that are not acknowledged.
     outstanding: usize,
@@ -168,6 +170,9 @@ impl AllGather {
         if mutation == Mutation::NoBarrier {
             self.barriers[Circle::Group as usize] = Barrier::new(core::iter::empty());
         }
+        if mutation == Mutation::IgnoresDisagreement {
+            self.barriers.iter_mut().for_each(Barrier::ignore_digests);
+        }
     }
 
     fn others(&self) -> impl Iterator<Item = Rank> {
@@ -193,14 +198,14 @@ impl AllGather {
         request: &CollectiveRequest,
         circle: Circle,
         verbs: &mut dyn Verbs<P>,
-    ) -> Result<(), RequestError> {
+    ) -> Result<usize, RequestError> {
         let limit = if circle == Circle::Group { self.limit() } else { 0 };
         let found = request.input.length;
         if found > limit {
             return Err(RequestError::Length { what: "an input", expected: limit, found });
         }
         let me = self.writer.table().rank();
-        request.check(me, self.group.len() as u16, verbs.memory()).map(|_| ())
+        request.check(me, self.group.len() as u16, verbs.memory())
     }
 
     /// Copies a piece to where it belongs; whether it is one that is missing.
@@ -273,13 +278,9 @@ impl<P: Payload> Relaying<P> for AllGather {
 
     fn handle_message(&mut self, qp: QpIndex, immediate: u32, verbs: &mut dyn Verbs<P>) -> bool {
         self.writer.receive(qp, verbs);
-        let circle = match immediate {
-            ALL_HERE => Some(Circle::Group),
-            EVERYBODY_HERE => Some(Circle::Everybody),
-            _ => None,
-        };
+        let circle = if immediate & EVERYBODY_HERE == 0 { Circle::Group } else { Circle::Everybody };
         let from = self.writer.table().neighbour(qp);
-        circle.is_some_and(|circle| self.barriers[circle as usize].hear(from))
+        immediate & ALL_HERE != 0 && self.barriers[circle as usize].hear(from, immediate)
     }
 
     /// Writes this rank's data to the others: each part its own way.
@@ -318,7 +319,11 @@ impl<P: Payload> Relaying<P> for AllGather {
         let barrier = &mut self.barriers[progress.circle as usize];
         let has_everything = progress.missing.iter().all(|missing| missing.count == 0);
         if has_everything && progress.is_posted && !barrier.has_told() {
-            barrier.tell(self.writer.table(), verbs);
+            barrier.tell(progress.digest, self.writer.table(), verbs);
+        }
+        if let Some(dissenter) = barrier.dissenter() {
+            let qp = self.writer.table().queue_pair(dissenter).expect("members are connected");
+            return self.state.fail(qp, Failure::Disagreement);
         }
         let is_acknowledged = progress.outstanding == 0 || self.writer.breaks(Mutation::EndsUnacknowledged);
         if is_acknowledged && barrier.pass() {
@@ -348,7 +353,8 @@ impl<P: Payload> Program<P> for AllGather {
             Collective::Barrier => Circle::Everybody,
             found => return Err(RequestError::NotOffered { found }),
         };
-        self.check(&request, circle, verbs)?;
+        let length = self.check(&request, circle, verbs)?;
+        let digest = request.digest(length, DIGEST_BITS);
         self.writer.check_contents::<P>()?;
         let (input, output) = (request.input, request.output);
         let me = self.writer.table().rank();
@@ -360,7 +366,7 @@ impl<P: Payload> Program<P> for AllGather {
         let each = self.pieces(input.length);
         let missing =
             self.group.iter().map(|rank| Missing::new(if *rank == me { 0 } else { each })).collect();
-        let mut progress = Progress { request, circle, outstanding: 0, is_posted: false, missing };
+        let mut progress = Progress { request, digest, circle, outstanding: 0, is_posted: false, missing };
         let size = self.writer.window().data;
         let early = if circle == Circle::Group { core::mem::take(&mut self.early) } else { Vec::new() };
         for delivery in early {

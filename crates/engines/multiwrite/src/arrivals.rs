@@ -14,21 +14,21 @@ pub(crate) struct Announcement {
 }
 
 impl Announcement {
-    const COMBINES: u32 = 1 << 31;
+    const COMBINES: u32 = 1 << 30;
 
     /// As an immediate says it.
     ///
     /// # Panics
-    /// If there are 2^31 - 1 or more.
+    /// If there are 2^30 or more.
     pub(crate) fn to_immediate(self) -> u32 {
         let count = self.count as u32;
-        assert!(count as usize == self.count && count < ALL_HERE - Self::COMBINES, "slots are in memory");
+        assert!(count as usize == self.count && count < Self::COMBINES, "slots are in memory");
         if self.combines { Self::COMBINES | count } else { count }
     }
 
-    /// What an immediate other than [`ALL_HERE`] says.
+    /// What an immediate without [`ALL_HERE`] says.
     pub(crate) fn from_immediate(immediate: u32) -> Self {
-        let count = (immediate & !Self::COMBINES) as usize;
+        let count = (immediate & !(Self::COMBINES | ALL_HERE)) as usize;
         Self { combines: immediate & Self::COMBINES != 0, count }
     }
 }

@@ -1,5 +1,11 @@
 //! The end of a collective: whoever has everything tells the others, and a rank is done when all have told (MultiWrite 5.2, step 5).
-//! Then nothing is on its way any more, and the window's slots are free.
+//! Then nothing is on its way any more, and the window's slots are free. With it each says what it takes part in, so that nobody is done
+//! where ranks ask for different collectives.
+//!
+//! ```text
+//!  31 |    30     | 29 .. 0
+//!   1 | everybody | digest
+//! ```
 
 use alloc::vec::Vec;
 use quincunx_collective::{Payload, Rank};
@@ -8,35 +14,56 @@ use quincunx_engine::verbs::{SendRequest, Slice, Verb, Verbs, WorkId};
 use crate::Table;
 use crate::window::KEY;
 
-/// The immediate of what is told, and the name of its work requests.
-pub(crate) const ALL_HERE: u32 = u32::MAX;
-/// The immediate where more than those who gather together wait for each other.
-pub(crate) const EVERYBODY_HERE: u32 = u32::MAX - 1;
+/// The bit of immediates that are words of a barrier.
+pub(crate) const ALL_HERE: u32 = 1 << 31;
+/// The bit where more than those who gather together wait for each other.
+pub(crate) const EVERYBODY_HERE: u32 = 1 << 30;
+/// Bits of the digest of what ranks must agree on.
+pub(crate) const DIGEST_BITS: u32 = 30;
+/// The name of work requests that tell.
 pub(crate) const BARRIER: WorkId = WorkId(u64::MAX);
+
+/// What another rank has told beyond the barriers passed here. It may be a collective ahead.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Heard {
+    rank: Rank,
+    times: u8,
+    /// With which digests, the oldest first.
+    digests: [u32; 2],
+}
 
 /// One rank's part in the barriers of all its collectives.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Barrier {
-    /// The immediate of what is told.
+    /// The immediate of what is told, but for the digest.
     word: u32,
-    /// The others, ascending, each with how often it has told beyond the barriers passed here. One may be a collective ahead.
-    heard: Vec<(Rank, u8)>,
+    /// The others, ascending.
+    heard: Vec<Heard>,
     /// How many of them have not.
     silent: usize,
     /// This rank has told; so many messages of that are not acknowledged.
     told: Option<usize>,
+    /// What this rank has told that it takes part in.
+    digest: u32,
+    /// Whatever others take part in is right: a rule that can be broken.
+    ignores: bool,
 }
 
 impl Barrier {
     /// A barrier with `others`, ascending.
     pub(crate) fn new(others: impl Iterator<Item = Rank>) -> Self {
-        Self::of_word(others, ALL_HERE)
+        Self::of_word(others, 0)
     }
 
-    /// The same with an immediate of its own, so that it is not taken for another barrier.
-    pub(crate) fn of_word(others: impl Iterator<Item = Rank>, word: u32) -> Self {
-        let heard: Vec<_> = others.map(|rank| (rank, 0)).collect();
-        Self { word, silent: heard.len(), heard, told: None }
+    /// The same with a mark of its own, so that it is not taken for another barrier.
+    pub(crate) fn of_word(others: impl Iterator<Item = Rank>, mark: u32) -> Self {
+        let heard: Vec<_> = others.map(|rank| Heard { rank, times: 0, digests: [0; 2] }).collect();
+        Self { word: ALL_HERE | mark, silent: heard.len(), heard, told: None, digest: 0, ignores: false }
+    }
+
+    /// Takes whatever others say that they take part in, for the checker alone.
+    pub(crate) const fn ignore_digests(&mut self) {
+        self.ignores = true;
     }
 
     /// Whether this rank has everything and has said so: what arrives from now on is the next collective's.
@@ -44,24 +71,31 @@ impl Barrier {
         self.told.is_some()
     }
 
-    /// Tells the others that this rank has everything.
+    /// Tells the others that this rank has everything of a collective with this digest.
     ///
     /// # Panics
     /// If one of them is no neighbour.
-    pub(crate) fn tell<P: Payload>(&mut self, table: &Table, verbs: &mut dyn Verbs<P>) {
+    pub(crate) fn tell<P: Payload>(&mut self, digest: u32, table: &Table, verbs: &mut dyn Verbs<P>) {
         self.told = Some(self.heard.len());
-        for &(rank, _) in &self.heard {
-            tell(rank, BARRIER, self.word, table, verbs);
+        self.digest = digest;
+        for heard in &self.heard {
+            tell(heard.rank, BARRIER, self.word | digest, table, verbs);
         }
     }
 
-    /// Takes the word of another rank. Returns whether the protocol allows it.
-    pub(crate) fn hear(&mut self, from: Rank) -> bool {
-        let Ok(index) = self.heard.binary_search_by_key(&from, |(rank, _)| *rank) else { return false };
-        let (_, times) = &mut self.heard[index];
-        if *times == 2 {
-            return false;
-        }
+    /// A rank that has told of the end of another collective than this rank has.
+    pub(crate) fn dissenter(&self) -> Option<Rank> {
+        let differs = |heard: &&Heard| heard.times > 0 && heard.digests[0] != self.digest;
+        let dissenter = self.heard.iter().find(differs).map(|heard| heard.rank);
+        dissenter.filter(|_| self.has_told() && !self.ignores)
+    }
+
+    /// Takes the word of another rank: an immediate with [`ALL_HERE`]. Returns whether the protocol allows it.
+    pub(crate) fn hear(&mut self, from: Rank, immediate: u32) -> bool {
+        let Ok(index) = self.heard.binary_search_by_key(&from, |heard| heard.rank) else { return false };
+        let Heard { times, digests, .. } = &mut self.heard[index];
+        let Some(digest) = digests.get_mut(usize::from(*times)) else { return false };
+        *digest = immediate & ((1 << DIGEST_BITS) - 1);
         self.silent -= usize::from(*times == 0);
         *times += 1;
         true
@@ -78,17 +112,20 @@ impl Barrier {
     pub(crate) fn pass(&mut self) -> bool {
         let is_over = self.told == Some(0) && self.silent == 0;
         if is_over {
-            self.heard.iter_mut().for_each(|(_, times)| *times -= 1);
-            self.silent = self.heard.iter().filter(|(_, times)| *times == 0).count();
-            self.told = None;
+            for Heard { times, digests, .. } in &mut self.heard {
+                *times -= 1;
+                *digests = [digests[1], 0];
+            }
+            self.silent = self.heard.iter().filter(|heard| heard.times == 0).count();
+            (self.told, self.digest) = (None, 0);
         }
         is_over
     }
 
     /// Panics if the state breaks a rule that must always hold.
     pub(crate) fn assert_invariants(&self) {
-        assert!(self.heard.iter().all(|(_, times)| *times <= 2), "nobody is two collectives ahead");
-        let silent = self.heard.iter().filter(|(_, times)| *times == 0).count();
+        assert!(self.heard.iter().all(|heard| heard.times <= 2), "nobody is two collectives ahead");
+        let silent = self.heard.iter().filter(|heard| heard.times == 0).count();
         assert_eq!(self.silent, silent, "whoever has not told is silent");
     }
 }

@@ -23,7 +23,7 @@ use quincunx_units::{Duration, Instant};
 use quincunx_wire::multiwrite::Destinations;
 
 use crate::arrivals::{Announcement, Arrivals, Slots};
-use crate::barrier::{ALL_HERE, BARRIER, Barrier, tell};
+use crate::barrier::{ALL_HERE, BARRIER, Barrier, DIGEST_BITS, tell};
 use crate::combine::Combine;
 use crate::dispatch::Dispatch;
 use crate::mutation::Mutation;
@@ -95,6 +95,8 @@ enum Task {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Progress {
     task: Task,
+    /// What ranks must agree on.
+    digest: u32,
     /// Bytes of a token, or of what has become of it.
     length: usize,
     /// Messages of this rank's own that are not acknowledged.
@@ -151,6 +153,9 @@ impl Experts {
         if mutation == Mutation::NoBarrier {
             self.barrier = Barrier::new(core::iter::empty());
         }
+        if mutation == Mutation::IgnoresDisagreement {
+            self.barrier.ignore_digests();
+        }
     }
 
     fn others(&self) -> impl Iterator<Item = Rank> + use<> {
@@ -164,7 +169,7 @@ impl Experts {
         request: &CollectiveRequest,
         verbs: &mut dyn Verbs<P>,
     ) -> Result<Progress, RequestError> {
-        let CollectiveRequest { collective, reduction, input, output } = *request;
+        let CollectiveRequest { collective, reduction, input, output, .. } = *request;
         let (input, output) = (("an input", input), ("an output", output));
         let (tokens, own, all) = match collective {
             Collective::Dispatch => (self.next.as_ref(), input, output),
@@ -195,7 +200,9 @@ impl Experts {
             }
             Task::Combine(Combine::new(all, own, reduction))
         };
-        Ok(Progress { task, length, outstanding: 0, is_posted: false })
+        // How many tokens there are is each rank's business.
+        let digest = request.digest(length, DIGEST_BITS);
+        Ok(Progress { task, digest, length, outstanding: 0, is_posted: false })
     }
 
     /// Gives a token that has arrived to the running collective, if any. Returns whether the protocol allows it.
@@ -215,8 +222,8 @@ impl Experts {
 
     /// Takes an announcement or the word of a barrier from a rank. Returns whether the protocol allows it.
     fn hear(&mut self, from: Rank, immediate: u32) -> bool {
-        if immediate == ALL_HERE {
-            return self.barrier.hear(from);
+        if immediate & ALL_HERE != 0 {
+            return self.barrier.hear(from, immediate);
         }
         let announced = Announcement::from_immediate(immediate);
         announced.count <= self.writer.window().slots()
@@ -351,13 +358,17 @@ impl<P: Payload> Relaying<P> for Experts {
         let me = self.writer.table().rank().index();
         let mut others = self.arrivals.iter().enumerate().filter(|(rank, _)| *rank != me);
         if progress.is_posted && !self.barrier.has_told() && others.all(|(_, arrivals)| arrivals.is_whole()) {
-            self.barrier.tell(self.writer.table(), verbs);
+            self.barrier.tell(progress.digest, self.writer.table(), verbs);
             // What arrives from now on is the next collective's.
             let slots = self.arrivals.iter_mut().map(|arrivals| core::mem::take(arrivals).slots);
             match progress.task {
                 Task::Dispatch(_) => batch.here = slots.collect(),
                 Task::Combine(_) => slots.for_each(drop),
             }
+        }
+        if let Some(dissenter) = self.barrier.dissenter() {
+            let qp = self.writer.table().queue_pair(dissenter).expect("the group is connected in full");
+            return self.state.fail(qp, Failure::Disagreement);
         }
         if outstanding == 0 && self.barrier.pass() {
             self.state = State::Idle;

@@ -9,4 +9,6 @@ quincunx_engine::mutations! {
     NoBarrier = "no-barrier",
     /// A rank ends its AllGather when all have everything, though not all that it sent is acknowledged.
     EndsUnacknowledged = "ends-unacknowledged",
+    /// A rank is done when all have told that they are, whatever they take part in.
+    IgnoresDisagreement = "ignores-disagreement",
 }

@@ -52,6 +52,8 @@ pub(crate) enum Slot {
     Arrived {
         /// Its bytes.
         length: usize,
+        /// What its sender takes part in.
+        digest: u32,
     },
     /// Holding a partial result that is to be sent, or is being sent.
     Held,
@@ -77,10 +79,17 @@ pub(crate) struct PeerConnection {
 
 /// Who may send how much on a connection. Each side counts the pieces whose slots it has freed, and tells the other in the
 /// immediate of every message; when it has none to send, in a message of its own. So no piece is sent that would
-/// find no receive request. Counts wrap at 31 bits.
+/// find no receive request. Counts have as many bits as the window, and wrap; the others say what the piece's sender takes part in.
+///
+/// ```text
+///       31      |  30 .. bits  | bits - 1 .. 0
+///  only credits |    digest    |     freed
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Credit {
     window: u32,
+    /// Bits of a count: more numbers than a window has pieces.
+    bits: u32,
     /// Pieces that we have sent, and those of them whose slots the peer has freed.
     sent: u32,
     granted: u32,
@@ -92,14 +101,32 @@ pub(crate) struct Credit {
     telling: bool,
 }
 
+/// What an immediate comes with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Heard {
+    /// A piece of a collective with this digest.
+    Piece { digest: u32 },
+    /// Nothing but credits.
+    Credits,
+}
+
 impl Credit {
     /// Slots beyond the window: one for a message that only tells, one until that is posted again.
     pub(crate) const SPARE_SLOTS: usize = 2;
-    const MASK: u32 = u32::MAX >> 1;
-    const ONLY_TELLS: u32 = !Self::MASK;
+    const ONLY_TELLS: u32 = 1 << 31;
 
     fn new(window: u32) -> Self {
-        Self { window, sent: 0, granted: 0, freed: 0, announced: 0, telling: false }
+        let bits = u32::BITS - window.leading_zeros();
+        Self { window, bits, sent: 0, granted: 0, freed: 0, announced: 0, telling: false }
+    }
+
+    const fn mask(&self) -> u32 {
+        (1 << self.bits) - 1
+    }
+
+    /// Bits that are left for the digest of what ranks must agree on.
+    pub(crate) const fn digest_bits(window: u32) -> u32 {
+        window.leading_zeros() - 1
     }
 
     /// Freed slots of which a peer may not have been told.
@@ -114,22 +141,22 @@ impl Credit {
 
     /// Pieces of ours whose slots are not freed, as far as we know.
     pub(crate) fn waiting(&self) -> u32 {
-        self.sent.wrapping_sub(self.granted) & Self::MASK
+        self.sent.wrapping_sub(self.granted) & self.mask()
     }
 
-    /// The immediate of the next piece, if it may be sent.
-    pub(crate) fn send(&mut self) -> Option<u32> {
+    /// The immediate of the next piece, if it may be sent, of a collective with this digest.
+    pub(crate) fn send(&mut self, digest: u32) -> Option<u32> {
         if self.waiting() >= self.window {
             return None;
         }
-        self.sent = (self.sent + 1) & Self::MASK;
+        self.sent = (self.sent + 1) & self.mask();
         self.announced = self.freed;
-        Some(self.freed)
+        Some(digest << self.bits | self.freed)
     }
 
     /// The immediate of a message that only tells, if the peer should hear from us.
     pub(crate) fn tell(&mut self) -> Option<u32> {
-        let untold = self.freed.wrapping_sub(self.announced) & Self::MASK;
+        let untold = self.freed.wrapping_sub(self.announced) & self.mask();
         if self.telling || untold < Self::threshold(self.window) {
             return None;
         }
@@ -145,17 +172,20 @@ impl Credit {
 
     /// A piece has left its slot.
     pub(crate) fn free(&mut self) {
-        self.freed = (self.freed + 1) & Self::MASK;
+        self.freed = (self.freed + 1) & self.mask();
     }
 
-    /// Takes the peer's immediate; whether it comes with a piece, or `None` if no peer of ours can have sent it.
-    pub(crate) fn hear(&mut self, immediate: u32) -> Option<bool> {
-        let freed = immediate & Self::MASK;
-        if freed.wrapping_sub(self.granted) & Self::MASK > self.waiting() {
+    /// Takes the peer's immediate, or `None` if no peer of ours can have sent it.
+    pub(crate) fn hear(&mut self, immediate: u32) -> Option<Heard> {
+        let freed = immediate & self.mask();
+        if freed.wrapping_sub(self.granted) & self.mask() > self.waiting() {
             return None;
         }
         self.granted = freed;
-        Some(immediate & Self::ONLY_TELLS == 0)
+        Some(match immediate & Self::ONLY_TELLS {
+            0 => Heard::Piece { digest: immediate >> self.bits },
+            _ => Heard::Credits,
+        })
     }
 }
 
@@ -225,30 +255,45 @@ pub(crate) mod work {
 
 #[cfg(test)]
 mod tests {
-    use super::Credit;
+    use super::{Credit, Heard};
+
+    const PIECE: Option<Heard> = Some(Heard::Piece { digest: 0 });
 
     #[test]
     fn no_more_than_a_window_is_sent_before_the_peer_frees_slots() {
         let mut credit = Credit::new(2);
-        assert_eq!([credit.send(), credit.send(), credit.send()], [Some(0), Some(0), None]);
-        assert_eq!(credit.hear(1), Some(true));
-        assert_eq!([credit.send(), credit.send()], [Some(0), None]);
+        assert_eq!([credit.send(0), credit.send(0), credit.send(0)], [Some(0), Some(0), None]);
+        assert_eq!(credit.hear(1), PIECE);
+        assert_eq!([credit.send(0), credit.send(0)], [Some(0), None]);
     }
 
     #[test]
     fn counts_wrap_around() {
         let mut credit = Credit::new(2);
-        (credit.sent, credit.granted, credit.freed, credit.announced) = (Credit::MASK, Credit::MASK, 5, 5);
-        assert_eq!([credit.send(), credit.send(), credit.send()], [Some(5), Some(5), None]);
-        assert_eq!(credit.hear(1 | Credit::ONLY_TELLS), Some(false));
+        (credit.sent, credit.granted, credit.freed, credit.announced) = (3, 3, 2, 2);
+        assert_eq!([credit.send(0), credit.send(0), credit.send(0)], [Some(2), Some(2), None]);
+        assert_eq!(credit.hear(1 | Credit::ONLY_TELLS), Some(Heard::Credits));
         assert_eq!(credit.waiting(), 0);
     }
 
     #[test]
     fn a_peer_cannot_free_what_it_did_not_get() {
         let mut credit = Credit::new(2);
-        assert_eq!(credit.send(), Some(0));
+        assert_eq!(credit.send(0), Some(0));
         assert_eq!(credit.hear(2), None);
+    }
+
+    #[test]
+    fn a_piece_says_what_its_sender_takes_part_in() {
+        for window in [2, 16, u32::from(u16::MAX)] {
+            let (mut credit, mut peer) = (Credit::new(window), Credit::new(window));
+            let digest = (1 << Credit::digest_bits(window)) - 1;
+            peer.free();
+            credit.sent = 1;
+            let immediate = peer.send(digest).unwrap();
+            assert_eq!(credit.hear(immediate), Some(Heard::Piece { digest }));
+            assert_eq!(credit.waiting(), 0);
+        }
     }
 
     #[test]

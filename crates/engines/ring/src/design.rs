@@ -1,6 +1,7 @@
 //! Collectives among hosts alone as three designs: parameters, who is connected with whom, and what runs on a rank.
 
 use crate::config::{Algorithm, Config, DEFAULT_CHUNK, DEFAULT_WINDOW, Pace};
+use crate::mutation::Mutation;
 use crate::program::HostProgram;
 use alloc::boxed::Box;
 use alloc::format;
@@ -8,8 +9,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use quincunx_collective::{Collective, Payload, Rank};
 use quincunx_design::{
-    Connection, Design, FabricKind, GroupContext, Help, Member, Node, Params, Peer, Placement, Plan, Refusal,
-    Transport,
+    Connection, Design, FabricKind, GroupContext, Help, Member, Model, Node, Params, Peer, Placement, Plan,
+    Refusal, Transport,
 };
 use quincunx_engine::verbs::{AnyProgram, QpIndex};
 use quincunx_units::ByteCount;
@@ -174,13 +175,8 @@ impl Design for Hosts {
         let Node::Rank(rank) = context.node else {
             return Err(Refusal::new("a rank", "a switch", "run the same version at both ends"));
         };
-        if let Some(found) = mutation {
-            return Err(Refusal::new(
-                "no rule to break",
-                found,
-                "none of this design's is known; leave it out",
-            ));
-        }
+        let mutation =
+            mutation.map(str::parse::<Mutation>).transpose().map_err(|error| Refusal::of(&error))?;
         let mut peers = vec![None; usize::from(context.ranks)];
         for (index, connection) in context.connections.iter().enumerate() {
             if let Peer::Rank(peer) = connection.peer
@@ -192,6 +188,14 @@ impl Design for Hosts {
         let Pieces { chunk, window, lockstep } = params.hosts;
         let pace = if lockstep { Pace::Lockstep } else { Pace::Eager };
         let config = Config { algorithm: self.algorithm, rank, peers, chunk, window, pace };
-        Ok(Box::new(HostProgram::new(&config).map_err(|error| Refusal::of(&error))?))
+        let mut program = HostProgram::new(&config).map_err(|error| Refusal::of(&error))?;
+        if let Some(mutation) = mutation {
+            program.break_rule(mutation);
+        }
+        Ok(Box::new(program))
+    }
+
+    fn model(&self) -> Model {
+        Model { mutations: || Mutation::all().map(Mutation::name).collect(), ..Model::PLAIN }
     }
 }

@@ -6,8 +6,9 @@
 use crate::plan::{Own, Plan, part};
 use quincunx_collective::{Collective, Rank};
 
-/// Plans a collective; `length` is that of the whole vector (all ranks' parts), `element` an element's.
-pub(crate) fn plan(plan: &mut Plan, collective: Collective, length: usize, element: usize) {
+/// Plans a collective; `length` is that of the whole vector (all ranks' parts), `element` an element's. A Broadcast or a Reduce is done when
+/// all agree if it `confirms`: tokens go to the root behind the data, and back when it has all of them.
+pub(crate) fn plan(plan: &mut Plan, collective: Collective, length: usize, element: usize, confirms: bool) {
     let (me, ranks) = (plan.rank, plan.ranks);
     let of_rank = |rank: Rank| part(length, element, ranks, rank.0);
     let others = || (0..ranks).map(Rank).filter(move |rank| *rank != me);
@@ -51,5 +52,13 @@ pub(crate) fn plan(plan: &mut Plan, collective: Collective, length: usize, eleme
             plan.push_token(None, others(), None);
         }
         Collective::Dispatch | Collective::Combine => unreachable!("refused at the door"),
+    }
+    match collective.root().filter(|_| confirms) {
+        Some(root) if me == root => plan.push_token(alone(0), others(), from_next()),
+        Some(root) => {
+            plan.push_token(alone(0), None, Some(root));
+            plan.push_token(None, Some(root), None);
+        }
+        None => {}
     }
 }

@@ -10,6 +10,11 @@
 //! slots it has freed (in the immediates), and none sends more than there is room for. So receiver-not-ready comes up
 //! only before a peer's first collective, and the queue pair handles that.
 //!
+//! **No rank is done before all ranks agree** on the collective, its type, operation, root and length. Each message says in its immediate what
+//! its sender takes part in, and a rank combines and passes on only what comes from those who take part in the same. What an AllReduce, a
+//! ReduceScatter, an AllGather or a Barrier leaves at a rank has come from all others on such ways. A Broadcast and a Reduce have
+//! messages without bytes beside the data for that (`ring`, `tree`, `direct`), and what has no bytes is a Barrier.
+//!
 //! Accelerators on a memory fabric have kernels of their own, which share nothing with these but the idea: [`SharedRing`],
 //! [`QuantizedRing`], which quantises at every hop, and [`SharedDirect`].
 //!
@@ -22,6 +27,7 @@ mod connection;
 mod design;
 mod design_memory;
 mod direct;
+mod mutation;
 mod plan;
 mod program;
 mod quantized_ring;
@@ -35,6 +41,7 @@ pub use design::{DIRECT, HostParams, Hosts, Pieces, RING, TREE};
 pub use design_memory::{
     MEMORY_DIRECT, MEMORY_RING, MEMORY_RING_RQ, MemoryDirect, MemoryRing, MemoryRingRq, NoParams, RqParams,
 };
+pub use mutation::Mutation;
 pub use program::HostProgram;
 pub use quantized_ring::{QuantizedRing, QuantizedRingConfig};
 pub use shared_direct::{SharedDirect, SharedDirectConfig};

@@ -5,12 +5,13 @@
 
 use crate::config::{Algorithm, Config, ConfigError, Pace};
 use crate::connection::work::Sent;
-use crate::connection::{Credit, PeerConnection, Slot, SlotId, work};
+use crate::connection::{Credit, Heard, PeerConnection, Slot, SlotId, work};
+use crate::mutation::Mutation;
 use crate::plan::Plan;
 use crate::{direct, ring, tree};
 use alloc::vec::Vec;
 use core::ops::Range;
-use quincunx_collective::{Payload, Reduction};
+use quincunx_collective::{Collective, Payload, Reduction};
 use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, ReceiveRequest, RequestError,
     SendRequest, Slice, Verb, Verbs,
@@ -53,7 +54,17 @@ pub struct HostProgram {
     pace: Pace,
     plan: Plan,
     connections: Vec<PeerConnection>,
+    /// What ranks must agree on in the collective that runs, in so many bits.
+    digest: u32,
+    digest_bits: u32,
     state: State,
+    mutation: Option<Mutation>,
+}
+
+/// Why a collective cannot go on.
+struct Broken {
+    qp: QpIndex,
+    failure: Failure,
 }
 
 impl HostProgram {
@@ -80,8 +91,20 @@ impl HostProgram {
             pace: config.pace,
             plan: Plan::new(config.rank, connection_to, chunk, slots, config.pace),
             connections: peers.iter().map(|(_, qp)| PeerConnection::new(*qp, window)).collect(),
+            digest: 0,
+            digest_bits: Credit::digest_bits(u32::from(config.window)),
             state: State::Idle,
+            mutation: None,
         })
+    }
+
+    /// Breaks a rule, for the checker alone.
+    pub const fn break_rule(&mut self, mutation: Mutation) {
+        self.mutation = Some(mutation);
+    }
+
+    fn breaks(&self, mutation: Mutation) -> bool {
+        self.mutation == Some(mutation)
     }
 
     /// The connection of a queue pair.
@@ -140,10 +163,13 @@ impl HostProgram {
     fn lay_out(&mut self, request: &CollectiveRequest, length: usize) -> usize {
         self.plan.clear();
         let element = request.reduction.data_type.size();
+        let confirms = !self.breaks(Mutation::NoConfirmation);
+        // Without bytes nothing would go from rank to rank, and nobody would know that all agree.
+        let collective = if length == 0 && confirms { Collective::Barrier } else { request.collective };
         match self.algorithm {
-            Algorithm::Ring => ring::plan(&mut self.plan, request.collective, length, element),
-            Algorithm::Tree => tree::plan(&mut self.plan, request.collective, length, element),
-            Algorithm::Direct => direct::plan(&mut self.plan, request.collective, length, element),
+            Algorithm::Ring => ring::plan(&mut self.plan, collective, length, element, confirms),
+            Algorithm::Tree => tree::plan(&mut self.plan, collective, length, element, confirms),
+            Algorithm::Direct => direct::plan(&mut self.plan, collective, length, element, confirms),
         }
         for connection in &mut self.connections {
             connection.incoming.clear();
@@ -179,6 +205,15 @@ impl HostProgram {
         done
     }
 
+    /// Whether the oldest message of a connection belongs to the collective that runs, and its sender takes part in another one.
+    fn disagrees(&self, connection: usize) -> bool {
+        let connection = &self.connections[connection];
+        let oldest = connection.arrived.front().map(|slot| connection.slots[*slot]);
+        connection.incoming.head().is_some()
+            && matches!(oldest, Some(Slot::Arrived { digest, .. }) if digest != self.digest)
+            && !self.breaks(Mutation::IgnoresDisagreement)
+    }
+
     /// Does all that can be done now; the number of pieces combined, or the queue pair whose message is not what the
     /// plan expects.
     fn progress<P: Payload>(
@@ -186,7 +221,7 @@ impl HostProgram {
         request: &CollectiveRequest,
         change: Change,
         verbs: &mut dyn Verbs<P>,
-    ) -> Result<usize, QpIndex> {
+    ) -> Result<usize, Broken> {
         let (mut done, mut start) = (0, 0);
         if let Change::Of { connection, freed } = change {
             // All was done that could be: now only this connection can go on, as long as what it brings concerns no other.
@@ -239,7 +274,8 @@ impl HostProgram {
         piece: usize,
         request: &CollectiveRequest,
         verbs: &mut dyn Verbs<P>,
-    ) -> Result<(), QpIndex> {
+    ) -> Result<(), Broken> {
+        let (expected, ignores) = (self.digest, self.breaks(Mutation::IgnoresDisagreement));
         let stage = &self.plan.stages[index];
         assert_eq!(stage.ready, piece, "pieces of a stage are combined in order");
         let (range, own, keep, pieces) =
@@ -251,8 +287,13 @@ impl HostProgram {
             let connection_index = self.plan.from(index)[position];
             let connection = &mut self.connections[connection_index];
             let slot = connection.arrived.pop_front().expect("the piece has arrived on all connections");
-            if connection.slots[slot] != (Slot::Arrived { length }) {
-                return Err(connection.qp);
+            let failure = match connection.slots[slot] {
+                Slot::Arrived { digest, .. } if digest != expected && !ignores => Some(Failure::Disagreement),
+                Slot::Arrived { length: found, .. } if found == length => None,
+                _ => Some(Failure::Length),
+            };
+            if let Some(failure) = failure {
+                return Err(Broken { qp: connection.qp, failure });
             }
             connection.slots[slot] = Slot::Held;
             connection.incoming.advance(pieces);
@@ -312,7 +353,7 @@ impl HostProgram {
         if self.pace == Pace::Lockstep && piece == 0 && self.connections[connection].outstanding > 0 {
             return false;
         }
-        let Some(immediate) = self.connections[connection].credit.send() else { return false };
+        let Some(immediate) = self.connections[connection].credit.send(self.digest) else { return false };
         let range = stage.piece(piece, self.plan.piece);
         let (source, after) = match (stage.keep, stage.own) {
             (Some(kept), _) => (cut(request.output, kept, range), Sent::Piece),
@@ -350,7 +391,7 @@ impl HostProgram {
         };
         let done = match self.progress(&request, change, verbs) {
             Ok(done) => done,
-            Err(qp) => return self.fail(qp, Failure::Length),
+            Err(Broken { qp, failure }) => return self.fail(qp, failure),
         };
         let remaining = remaining - finished - done;
         self.state = if remaining > 0 { State::Running { request, remaining } } else { State::Idle };
@@ -384,9 +425,13 @@ impl<P: Payload> Program<P> for HostProgram {
             return Ok(Some(Outcome::Done));
         }
         self.open(verbs);
+        self.digest = request.digest(length, self.digest_bits);
         let total = self.lay_out(&request, length);
         let remaining = total - self.run_sources(&request, verbs);
         self.state = State::Running { request, remaining };
+        if let Some(connection) = (0..self.connections.len()).find(|index| self.disagrees(*index)) {
+            return Ok(self.fail(self.connections[connection].qp, Failure::Disagreement));
+        }
         Ok(self.proceed(0, Change::Any, verbs))
     }
 
@@ -408,11 +453,14 @@ impl<P: Payload> Program<P> for HostProgram {
                 assert_eq!(connection.slots[slot], Slot::Posted, "a message in a slot that was not posted");
                 match immediate.and_then(|immediate| connection.credit.hear(immediate)) {
                     None => return self.fail(qp, Failure::InvalidRequest),
-                    Some(true) => {
-                        connection.slots[slot] = Slot::Arrived { length };
+                    Some(Heard::Piece { digest }) => {
+                        connection.slots[slot] = Slot::Arrived { length, digest };
                         connection.arrived.push_back(slot);
+                        if self.disagrees(index) {
+                            return self.fail(qp, Failure::Disagreement);
+                        }
                     }
-                    Some(false) => self.post(SlotId { connection: index, slot }, verbs),
+                    Some(Heard::Credits) => self.post(SlotId { connection: index, slot }, verbs),
                 }
                 self.proceed(0, Change::Of { connection: index, freed: None }, verbs)
             }

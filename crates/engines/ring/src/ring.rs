@@ -19,8 +19,9 @@ struct Layout<'a> {
     output: usize,
 }
 
-/// Plans a collective; `length` is that of the whole vector (all ranks' parts), `element` an element's.
-pub(crate) fn plan(plan: &mut Plan, collective: Collective, length: usize, element: usize) {
+/// Plans a collective; `length` is that of the whole vector (all ranks' parts), `element` an element's. A Broadcast or a Reduce is done when
+/// all agree if it `confirms`.
+pub(crate) fn plan(plan: &mut Plan, collective: Collective, length: usize, element: usize, confirms: bool) {
     let ranks = plan.ranks;
     let of_rank = |rank: u16| part(length, element, ranks, rank);
     let own_part = of_rank(plan.rank.0);
@@ -35,10 +36,16 @@ pub(crate) fn plan(plan: &mut Plan, collective: Collective, length: usize, eleme
         Collective::Reduce { root } => {
             plan.cut(length, 8 * usize::from(ranks));
             chain_to(plan, root, length);
+            if confirms {
+                chain_back(plan, after(plan, root, 1));
+            }
         }
         Collective::Broadcast { root } => {
             plan.cut(length, 8 * usize::from(ranks));
             chain_from(plan, root, length);
+            if confirms {
+                chain_back(plan, root);
+            }
         }
         Collective::Barrier => token(plan),
         Collective::Dispatch | Collective::Combine => unreachable!("refused at the door"),
@@ -126,6 +133,15 @@ fn chain_from(plan: &mut Plan, root: Rank, length: usize) {
     } else {
         plan.push(length, None, Some(0), Some(previous), (next != root).then_some(next));
     }
+}
+
+/// A token against the data, from the rank where that ends to `first`, where it begins: with the data a rank hears of all before it, with the
+/// token of all behind it.
+fn chain_back(plan: &mut Plan, first: Rank) {
+    let (next, previous) = (next(plan), previous(plan));
+    let from = (next != first).then_some(next);
+    let to = (plan.rank != first).then_some(previous);
+    plan.push_token(Some(Own { offset: 0, position: from.iter().count() }), from, to);
 }
 
 /// A token from rank 0 to the last rank, which then knows that all have come, and on around to the one before it.

@@ -14,8 +14,9 @@ pub fn neighbours(rank: Rank, ranks: u16) -> impl Iterator<Item = Rank> {
     parent.into_iter().chain(children.map(|child| Rank(child as u16)))
 }
 
-/// Plans a collective; `length` is that of the whole vector (all ranks' parts), `element` an element's.
-pub(crate) fn plan(plan: &mut Plan, collective: Collective, length: usize, element: usize) {
+/// Plans a collective; `length` is that of the whole vector (all ranks' parts), `element` an element's. A Broadcast or a Reduce is done when
+/// all agree if it `confirms`: a Barrier around its root follows the data.
+pub(crate) fn plan(plan: &mut Plan, collective: Collective, length: usize, element: usize, confirms: bool) {
     let own = |offset| Some(Own { offset, position: 0 });
     let (rank, ranks) = (plan.rank, plan.ranks);
     plan.cut(length, 8 * (ranks.ilog2() as usize + 1));
@@ -29,18 +30,13 @@ pub(crate) fn plan(plan: &mut Plan, collective: Collective, length: usize, eleme
                 plan.push(length, None, Some(0), parent, children);
             }
         }
-        Collective::Barrier => {
-            let (children, parent) = around(plan, Rank(0));
-            if parent.is_none() {
-                plan.push_token(own(0), children.clone(), children);
-            } else {
-                plan.push_token(own(0), children.clone(), parent);
-                plan.push_token(None, parent, children);
-            }
-        }
+        Collective::Barrier => barrier(plan, Rank(0)),
         Collective::Reduce { root } => {
             let (children, parent) = around(plan, root);
             plan.push(length, own(0), (rank == root).then_some(0), children, parent);
+            if confirms {
+                barrier(plan, root);
+            }
         }
         Collective::ReduceScatter => {
             for root in (0..ranks).map(Rank) {
@@ -52,6 +48,9 @@ pub(crate) fn plan(plan: &mut Plan, collective: Collective, length: usize, eleme
         Collective::Broadcast { root } => {
             let (children, parent) = around(plan, root);
             plan.push(length, own(0).filter(|_| rank == root), Some(0), parent, children);
+            if confirms {
+                barrier(plan, root);
+            }
         }
         Collective::AllGather => {
             for root in (0..ranks).map(Rank) {
@@ -62,6 +61,18 @@ pub(crate) fn plan(plan: &mut Plan, collective: Collective, length: usize, eleme
             }
         }
         Collective::Dispatch | Collective::Combine => unreachable!("refused at the door"),
+    }
+}
+
+/// Tokens to the root, and back from there when it has all of them.
+fn barrier(plan: &mut Plan, root: Rank) {
+    let own = Some(Own { offset: 0, position: 0 });
+    let (children, parent) = around(plan, root);
+    if parent.is_none() {
+        plan.push_token(own, children.clone(), children);
+    } else {
+        plan.push_token(own, children.clone(), parent);
+        plan.push_token(None, parent, children);
     }
 }
 

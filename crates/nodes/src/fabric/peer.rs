@@ -8,7 +8,7 @@ use quincunx_collective::{Collective, Payload, Reduction};
 use quincunx_engine::verbs::{
     Alarm, AnyProgram, CollectiveRequest, Outcome, RegionId, RequestError, Slice, Verbs,
 };
-use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_engine::{Engine, Frame, PortId, Sink, Terms};
 use quincunx_memory::{MemoryDrop, Messages, MessagesConfig, Port, PortConfig};
 use quincunx_units::Instant;
 use quincunx_wire::flit::FlitHeader;
@@ -153,7 +153,7 @@ impl<P: Payload> Engine for FabricPeer<P> {
             let length = buffer.length();
             Slice { region: memory.register(buffer), offset: 0, length }
         });
-        let request = CollectiveRequest { collective, reduction, input, output };
+        let request = CollectiveRequest { collective, reduction, input, output, terms: Terms::WHOLE };
         match self.program.start(now, request, &mut self.messages) {
             Ok(outcome) => {
                 self.running = Some([input.region, output.region]);

@@ -5,7 +5,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use quincunx_collective::{Collective, GroupId, Payload, Rank, Reduction};
 use quincunx_engine::verbs::{CollectiveRequest, Failure, Memory, Outcome, QpIndex, RequestError, Slice};
-use quincunx_engine::{PortId, Sink};
+use quincunx_engine::{PortId, Sink, Terms};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{QpNumber, RoceHeader};
 
@@ -251,7 +251,7 @@ impl<P: Payload> Contended<P> {
             let length = buffer.length();
             Slice { region: memory.register(buffer), offset: 0, length }
         });
-        let request = CollectiveRequest { collective, reduction, input, output };
+        let request = CollectiveRequest { collective, reduction, input, output, terms: Terms::WHOLE };
         request.check(self.rank, self.ranks, &memory)?;
         let [input, output] = [input, output].map(|slice| memory.release(slice.region));
         Ok((input.expect("it has just been registered"), output.expect("so has this")))

@@ -3,10 +3,11 @@
 
 use crate::common::verbs::Posted;
 use quincunx_collective::{Collective, DataType, LengthOnly, Payload, Rank, ReduceOp, Reduction};
+use quincunx_engine::Terms;
 use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Outcome, Program, QpIndex, RegionId, RequestError, Slice, WorkId,
 };
-use quincunx_epic::{CommLib, CommLibConfig, ControlMessage, MAX_DATA_PACKETS, Pattern};
+use quincunx_epic::{Agreement, CommLib, CommLibConfig, ControlMessage, MAX_DATA_PACKETS, Pattern};
 use quincunx_units::Instant;
 
 const MTU: usize = 8;
@@ -26,6 +27,9 @@ fn config() -> CommLibConfig {
         window_in_packets: true,
     }
 }
+
+/// What an AllReduce says that has a further invocation.
+const CONTINUES: u16 = 1 << 6;
 
 /// A rank, and what it has posted.
 struct Bench {
@@ -49,6 +53,7 @@ impl Bench {
             reduction: REDUCTION,
             input: region(input),
             output: region(output),
+            terms: Terms::WHOLE,
         };
         self.library.start(Instant::ZERO, request, &mut self.posted).map(|outcome| assert_eq!(outcome, None))
     }
@@ -85,8 +90,8 @@ fn a_control_message_announces_whole_messages_as_far_as_it_can() {
         let mut bench = Bench::new(CommLibConfig { message, ..config() });
         let length = usize::from(MAX_DATA_PACKETS) * MTU + MTU;
         bench.start(Collective::AllReduce, length, length).unwrap();
-        let expected =
-            ControlMessage { pattern: Pattern::AllReduce, reduction: REDUCTION, data_packets: announced };
+        let (pattern, agreement) = (Pattern::AllReduce, Agreement::Detail(CONTINUES));
+        let expected = ControlMessage { pattern, reduction: REDUCTION, data_packets: announced, agreement };
         assert_eq!(bench.announced()[0], expected, "messages of {message} packets");
     }
 }
@@ -125,7 +130,7 @@ fn what_a_rank_neither_sends_nor_receives_is_skipped() {
     let mut bench = Bench::new(config());
     // Five packets and the control message, of which rank 1 receives none and then sends none.
     bench.start(Collective::Reduce { root: Rank(0) }, 40, 0).unwrap();
-    assert_eq!((bench.posted.receives.len(), bench.posted.skipped[0]), (0, (0, 6)));
+    assert_eq!((bench.posted.receives.len(), bench.posted.skipped[0]), (1, (0, 6)), "a confirmation follows");
     let mut bench = Bench::new(config());
     bench.start(Collective::Broadcast { root: Rank(0) }, 0, 40).unwrap();
     assert_eq!((bench.sends(), bench.posted.skipped.contains(&(6, 0))), (Vec::<usize>::new(), true));
@@ -139,6 +144,9 @@ fn where_numbers_are_not_shared_none_are_skipped() {
     bench.sent();
     bench.sent();
     bench.sent();
+    bench.sent();
+    let confirmation = bench.posted.sends.last().unwrap().1.immediate;
+    bench.received(0, confirmation);
     assert_eq!((bench.sent(), bench.posted.skipped), (Some(Outcome::Done), vec![]));
     let mut bench =
         Bench::new(CommLibConfig { synchronize_psn: false, window_in_packets: false, ..config() });
@@ -168,8 +176,8 @@ fn parts_of_an_all_gather_land_behind_each_other() {
     let mut bench = Bench::new(CommLibConfig { window: 8, ..config() });
     bench.start(Collective::AllGather, 16, 48).unwrap();
     let output = bench.posted.receives[0].1.region;
-    // Of each other rank a control message, and one of data.
-    let expected = [(0, 0), (0, 16), (0, 0), (32, 16)];
+    // Of each other rank a control message, and one of data; and the confirmation.
+    let expected = [(0, 0), (0, 16), (0, 0), (32, 16), (0, 0)];
     let expected = expected.map(|(offset, length)| (QpIndex(0), Slice { region: output, offset, length }));
     assert_eq!(bench.posted.receives, expected);
 }
@@ -190,7 +198,7 @@ fn parts_longer_than_a_control_message_announces_are_cut_each_by_itself() {
     let mut bench = Bench::new(CommLibConfig { window: 200_000, ..config() });
     bench.start(Collective::AllGather, part, 3 * part).unwrap();
     let announced: Vec<u16> = bench.announced().iter().map(|message| message.data_packets).collect();
-    assert_eq!(announced, [8190, 1]);
+    assert_eq!(announced, [8190, 1, 0], "the confirmation is the last");
     let lands = |message: usize| bench.posted.receives[message].1.offset;
     // The first data of each step: two steps from rank 0, and two from rank 2.
     let starts = [1, 4097, 4099, 8195].map(lands);
@@ -200,8 +208,9 @@ fn parts_longer_than_a_control_message_announces_are_cut_each_by_itself() {
 #[test]
 fn where_numbers_are_not_shared_nothing_is_sent_before_the_switch_knows_of_what_comes_before() {
     let reduce = Pattern::Reduce { root: Rank(1) };
-    let control = ControlMessage { pattern: reduce, reduction: REDUCTION, data_packets: 1 };
-    for (synchronize_psn, at_once) in [(true, vec![0, 8]), (false, vec![])] {
+    let agreement = Agreement::Follows;
+    let control = ControlMessage { pattern: reduce, reduction: REDUCTION, data_packets: 1, agreement };
+    for (synchronize_psn, at_once) in [(true, vec![0, 0, 8]), (false, vec![])] {
         let mut bench = Bench::new(CommLibConfig {
             window: 8,
             synchronize_psn,
@@ -212,21 +221,61 @@ fn where_numbers_are_not_shared_nothing_is_sent_before_the_switch_knows_of_what_
         bench.start(Collective::AllReduce, 8, 8).unwrap();
         assert_eq!(bench.sends(), at_once);
         bench.received(0, Some(control.encode()));
-        let later = if synchronize_psn { vec![] } else { vec![0, 8] };
+        let later = if synchronize_psn { vec![] } else { vec![0, 0, 8] };
         assert_eq!(bench.sends(), later);
     }
 }
 
 #[test]
 fn a_message_that_others_announce_otherwise_ends_the_group() {
-    let reduce =
-        ControlMessage { pattern: Pattern::Reduce { root: Rank(1) }, reduction: REDUCTION, data_packets: 5 };
+    let (pattern, agreement) = (Pattern::Reduce { root: Rank(1) }, Agreement::Follows);
+    let reduce = ControlMessage { pattern, reduction: REDUCTION, data_packets: 5, agreement };
     for (length, immediate) in [(0, Some(reduce.encode())), (0, None), (8, None)] {
         let mut bench = Bench::new(config());
         bench.start(Collective::AllReduce, 40, 40).unwrap();
         assert!(matches!(bench.received(length, immediate), Some(Outcome::Failed { .. })));
         assert_eq!(bench.start(Collective::AllReduce, 8, 8), Err(RequestError::GroupFailed));
     }
+}
+
+#[test]
+fn nobody_is_done_before_the_confirmation_of_all() {
+    for (collective, input, output) in [
+        (Collective::Broadcast { root: Rank(1) }, 8, 8),
+        (Collective::Reduce { root: Rank(0) }, 8, 0),
+        (Collective::AllGather, 8, 24),
+    ] {
+        let mut bench = Bench::new(CommLibConfig { window: 16, ..config() });
+        bench.start(collective, input, output).unwrap();
+        let sends: Vec<_> = bench.posted.sends.iter().map(|(_, send)| send.immediate).collect();
+        let receives: Vec<_> = bench.posted.receives.iter().map(|(_, sink)| sink.length).collect();
+        for _ in &sends {
+            assert_eq!(bench.sent(), None, "{collective}");
+        }
+        let (last, before) = receives.split_last().expect("a confirmation is received");
+        let broadcast = |root| ControlMessage {
+            pattern: Pattern::Broadcast { root: Rank(root) },
+            reduction: REDUCTION,
+            data_packets: 1,
+            agreement: Agreement::Follows,
+        };
+        for (index, length) in before.iter().enumerate() {
+            let root = [0, 2][index / 2];
+            let immediate = (*length == 0).then(|| broadcast(root).encode());
+            assert_eq!(bench.received(*length, immediate), None, "{collective}");
+        }
+        assert_eq!(bench.received(*last, *sends.last().unwrap()), Some(Outcome::Done), "{collective}");
+    }
+}
+
+#[test]
+fn an_empty_all_reduce_is_no_barrier() {
+    let announced = |collective| {
+        let mut bench = Bench::new(config());
+        bench.start(collective, 0, 0).unwrap();
+        bench.announced()
+    };
+    assert_ne!(announced(Collective::AllReduce), announced(Collective::Barrier));
 }
 
 #[test]
@@ -260,6 +309,7 @@ fn buffers_that_are_not_registered_are_refused() {
         reduction: REDUCTION,
         input: nowhere,
         output: nowhere,
+        terms: Terms::WHOLE,
     };
     let refused = bench.library.start(Instant::ZERO, request, &mut bench.posted);
     assert_eq!(refused, Err(RequestError::Length { what: "an input", expected: 8, found: 0 }));
@@ -275,6 +325,7 @@ fn input_and_output_in_one_region_are_refused() {
         reduction: REDUCTION,
         input: slice(0),
         output: slice(8),
+        terms: Terms::WHOLE,
     };
     let refused = bench.library.start(Instant::ZERO, request, &mut bench.posted);
     assert_eq!(refused, Err(RequestError::SameRegion { region }));

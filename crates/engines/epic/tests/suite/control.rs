@@ -2,21 +2,26 @@
 
 use proptest::prelude::*;
 use quincunx_collective::{DataType, Rank, ReduceOp, Reduction};
-use quincunx_epic::{ControlMessage, MAX_DATA_PACKETS, MAX_RANKS, Pattern};
+use quincunx_epic::{Agreement, ControlMessage, MAX_DATA_PACKETS, MAX_RANKS, Pattern};
 
 fn any_message() -> impl Strategy<Value = ControlMessage> {
     let root = (0..MAX_RANKS).prop_map(Rank);
-    let pattern = prop_oneof![
-        Just(Pattern::AllReduce),
-        root.clone().prop_map(|root| Pattern::Reduce { root }),
-        root.prop_map(|root| Pattern::Broadcast { root }),
+    let flow = prop_oneof![
+        (0..1_u16 << 8).prop_map(|detail| (Pattern::AllReduce, Agreement::Detail(detail))),
+        root.clone().prop_map(|root| (Pattern::Reduce { root }, Agreement::Follows)),
+        root.prop_map(|root| (Pattern::Broadcast { root }, Agreement::Follows)),
     ];
     let reduction = prop::sample::select(Reduction::all().collect::<Vec<_>>());
-    (pattern, reduction, 0..=MAX_DATA_PACKETS).prop_map(|(pattern, reduction, data_packets)| ControlMessage {
+    let message = |((pattern, agreement), reduction, data_packets)| ControlMessage {
         pattern,
         reduction,
         data_packets,
-    })
+        agreement,
+    };
+    prop_oneof![
+        (flow, reduction, 0..=MAX_DATA_PACKETS).prop_map(message),
+        (0..1_u32 << 30).prop_map(ControlMessage::confirmation),
+    ]
 }
 
 proptest! {
@@ -36,19 +41,27 @@ proptest! {
 #[test]
 fn pattern_operation_type_root_and_packets_follow_each_other_from_the_top() {
     let reduction = Reduction { op: ReduceOp::Max, data_type: DataType::I32 };
-    let message =
-        ControlMessage { pattern: Pattern::Broadcast { root: Rank(0x3a5) }, reduction, data_packets: 0x1234 };
+    let pattern = Pattern::Broadcast { root: Rank(0x3a5) };
+    let message = ControlMessage { pattern, reduction, data_packets: 0x1234, agreement: Agreement::Follows };
     assert_eq!(message.encode(), 2 << 30 | 2 << 27 | 3 << 23 | 0x3a5 << 13 | 0x1234);
 }
 
 #[test]
+fn an_all_reduce_says_its_detail_in_place_of_a_root_and_a_confirmation_its_digest_alone() {
+    let reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
+    let (pattern, agreement) = (Pattern::AllReduce, Agreement::Detail(0xa5));
+    let message = ControlMessage { pattern, reduction, data_packets: 7, agreement };
+    assert_eq!(message.encode(), 0xa5 << 13 | 7);
+    assert_eq!(ControlMessage::confirmation(0x2345_6789).encode(), 3 << 30 | 0x2345_6789);
+}
+
+#[test]
 fn an_all_reduce_with_a_root_and_what_does_not_exist_or_is_not_defined_are_not_understood() {
-    let all_reduce_with_root = 1 << 13;
-    let fourth_pattern = 3 << 30;
+    let all_reduce_with_root = 1 << 21;
     let eighth_operation = 7 << 27;
     let fourteenth_type = 13 << 23;
     let bits_of_binary32 = 4 << 27;
-    for bits in [all_reduce_with_root, fourth_pattern, eighth_operation, fourteenth_type, bits_of_binary32] {
+    for bits in [all_reduce_with_root, eighth_operation, fourteenth_type, bits_of_binary32] {
         assert_eq!(ControlMessage::decode(bits), None, "{bits:#x}");
     }
 }

@@ -3,6 +3,7 @@
 use crate::common::{Graph, Port, Random, config, port, step};
 use proptest::prelude::*;
 use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction, noise};
+use quincunx_engine::Terms;
 use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RequestError, Slice, WorkId,
 };
@@ -69,10 +70,26 @@ impl Ranks {
         Self { graph, programs, ports, random: Random(seed), outcomes, outputs, inputs }
     }
 
+    /// What a rank tells the others that has nothing to send.
+    fn word_of(&self, rank: usize) -> u32 {
+        let mut told = self.ports[rank].lines.iter().filter_map(|line| line.sends.front()?.immediate);
+        told.next().expect("it has told")
+    }
+
     fn start(
         &mut self,
         rank: usize,
         collective: Collective,
+        input: Numbers,
+        output: usize,
+    ) -> Result<(), RequestError> {
+        self.start_typed(rank, (collective, DataType::F32), input, output)
+    }
+
+    fn start_typed(
+        &mut self,
+        rank: usize,
+        (collective, data_type): (Collective, DataType),
         input: Numbers,
         output: usize,
     ) -> Result<(), RequestError> {
@@ -81,9 +98,10 @@ impl Ranks {
         let output_region = memory.register(Numbers::zeroed(output));
         let request = CollectiveRequest {
             collective,
-            reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
+            reduction: Reduction { op: ReduceOp::Sum, data_type },
             input: Slice { region: input_region, offset: 0, length },
             output: Slice { region: output_region, offset: 0, length: output },
+            terms: Terms::WHOLE,
         };
         let outcome = self.programs[rank].start(Instant::ZERO, request, &mut self.ports[rank])?;
         self.outcomes[rank].extend(outcome);
@@ -233,11 +251,12 @@ fn a_barrier_waits_for_everybody_in_all_groups() {
 fn what_comes_before_the_end_of_a_barrier_waits_for_the_collective_that_it_is_of() {
     let mut ranks = Ranks::new(&parts(Strategy::MultiWrite, 1), RelayCost::default(), 1);
     ranks.start(0, Collective::Barrier, Numbers::zeroed(0), 0).unwrap();
+    let word = ranks.word_of(0);
     (1..MEMBERS).for_each(|rank| ranks.gather(rank, 1, 128));
     ranks.run();
     assert!(ranks.outcomes.iter().all(Vec::is_empty));
     for rank in 0..RANKS {
-        let told = Completion::Received { id: WorkId(0), length: 0, immediate: Some(u32::MAX - 1) };
+        let told = Completion::Received { id: WorkId(0), length: 0, immediate: Some(word) };
         if let Some(qp) = ranks.graph.table(0).queue_pair(Rank(rank as u16)) {
             ranks.complete(0, qp, told);
         }
@@ -251,8 +270,8 @@ fn what_comes_before_the_end_of_a_barrier_waits_for_the_collective_that_it_is_of
 #[test]
 fn a_collective_of_nothing_may_be_over_elsewhere_before_the_one_before_it_is_here() {
     let mut ranks = Ranks::new(&parts(Strategy::Direct, 1), RelayCost::default(), 1);
-    let all_here = Completion::Received { id: WorkId(0), length: 0, immediate: Some(u32::MAX) };
     ranks.gather(0, 1, 0);
+    let all_here = Completion::Received { id: WorkId(0), length: 0, immediate: Some(ranks.word_of(0)) };
     let qps = [1, 2, 3].map(|peer| ranks.graph.table(0).queue_pair(Rank(peer)).unwrap());
     for qp in [qps[0], qps[0], qps[1], qps[2]] {
         ranks.complete(0, qp, all_here);
@@ -266,6 +285,30 @@ fn a_collective_of_nothing_may_be_over_elsewhere_before_the_one_before_it_is_her
     ranks.gather(1, 1, 0);
     let again = ranks.start(0, Collective::AllGather, Numbers::zeroed(0), 0);
     assert_eq!(again, Err(RequestError::GroupFailed), "nobody is two collectives ahead");
+}
+
+#[test]
+fn nobody_is_done_where_one_gathers_something_else() {
+    let dissenting: [(Collective, usize, DataType); 5] = [
+        (Collective::AllGather, 128, DataType::I32),
+        (Collective::AllGather, 64, DataType::F32),
+        (Collective::AllGather, 124, DataType::F32),
+        (Collective::AllGather, 0, DataType::F32),
+        (Collective::Barrier, 0, DataType::F32),
+    ];
+    for (seed, (collective, length, data_type)) in (1..9).flat_map(|seed| dissenting.map(|one| (seed, one))) {
+        let mut ranks = Ranks::new(&parts(Strategy::MultiWrite, 1), RelayCost::default(), seed);
+        (1..MEMBERS).for_each(|rank| ranks.gather(rank, 1, 128));
+        let output = if collective == Collective::Barrier { 0 } else { MEMBERS * length };
+        ranks.start_typed(0, (collective, data_type), Numbers::zeroed(length), output).unwrap();
+        ranks.run();
+        let is_done = |outcomes: &Vec<Outcome>| outcomes.contains(&Outcome::Done);
+        assert!(
+            !ranks.outcomes.iter().any(is_done),
+            "{collective} of {length} {data_type}: {:?}",
+            ranks.outcomes
+        );
+    }
 }
 
 #[test]

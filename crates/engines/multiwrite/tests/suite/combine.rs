@@ -122,7 +122,7 @@ fn a_result_from_a_rank_that_never_got_the_token_fails_the_combine() {
     // Token 0 of rank 0 is for the ranks 0, 1 and 3.
     let routes = all_routes(RANKS);
     let heard =
-        |count: u32| Completion::Received { id: WorkId(0), length: 0, immediate: Some(1 << 31 | count) };
+        |count: u32| Completion::Received { id: WorkId(0), length: 0, immediate: Some(1 << 30 | count) };
     let result = |rank: usize| Completion::Written {
         id: WorkId(0),
         target: Slice { region: RegionId(0), offset: rank * SLOTS * TOKEN, length: TOKEN },

@@ -7,6 +7,7 @@ use quincunx_collective::{
     Collective, DataType, LengthOnly, Numbers, Payload, Rank, Routes, noise, reference_combine,
     reference_dispatch,
 };
+use quincunx_engine::Terms;
 use quincunx_engine::routing::Routed;
 use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RegionId, RequestError, Slice, WorkId,
@@ -97,7 +98,13 @@ fn a_rank_of_1024_writes_a_token_with_its_ranks_to_the_relay_and_ends_when_all_h
         Slice { region, offset: 0, length }
     };
     let (input, output) = (buffer(TOKEN), buffer(usize::from(ALL) * TOKEN));
-    let request = CollectiveRequest { collective: Collective::Dispatch, reduction: SUM, input, output };
+    let request = CollectiveRequest {
+        collective: Collective::Dispatch,
+        reduction: SUM,
+        input,
+        output,
+        terms: Terms::WHOLE,
+    };
     let mut outcomes: Vec<Outcome> =
         program.start(Instant::ZERO, request, &mut port).unwrap().into_iter().collect();
     let sent = |rank: u16| port.lines[usize::from(to(rank).0)].sends.iter().map(|send| send.source.length);
@@ -111,7 +118,7 @@ fn a_rank_of_1024_writes_a_token_with_its_ranks_to_the_relay_and_ends_when_all_h
             vec![0],
         ]
     );
-    for immediate in [0, u32::MAX] {
+    for immediate in [0, 1 << 31 | request.digest(TOKEN, 30)] {
         for rank in 1..ALL {
             let line = usize::from(to(rank).0);
             let heard = Completion::Received { id: WorkId(0), length: 0, immediate: Some(immediate) };
@@ -170,7 +177,7 @@ fn what_was_not_announced_fails_the_dispatch() {
         vec![token(0, TOKEN - 1)],
         vec![all_here, all_here, all_here],
         // It combines.
-        vec![heard(1 << 31)],
+        vec![heard(1 << 30)],
         vec![Completion::Received { id: WorkId(0), length: 1, immediate: None }],
     ] {
         for early in 0..=wrong.len() {

@@ -2,6 +2,7 @@
 
 use crate::common::{Graph, Port, Random, config, port, step};
 use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction};
+use quincunx_engine::Terms;
 use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RegionId, RequestError, Slice, WorkId,
 };
@@ -166,6 +167,7 @@ fn there_are_no_collectives_beside() {
         reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
         input: nothing,
         output: nothing,
+        terms: Terms::WHOLE,
     };
     let refused = ranks.programs[0].start(Instant::ZERO, request, &mut ranks.ports[0]);
     assert_eq!(refused, Err(RequestError::NotOffered { found: Collective::Barrier }));

@@ -3,6 +3,7 @@
 use crate::common::{Graph, Port, config, port};
 use proptest::prelude::*;
 use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction, Routes};
+use quincunx_engine::Terms;
 use quincunx_engine::routing::Routed;
 use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RegionId, Slice, WorkId,
@@ -15,6 +16,9 @@ use quincunx_units::{Duration, Instant};
 /// Two slots of four bytes for each of four ranks, of which three gather.
 const RANKS: usize = 4;
 const WINDOW: usize = RANKS * 2 * 4;
+
+/// Stands for what this rank tells as well.
+const ALL_HERE: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
 enum Event {
@@ -44,8 +48,8 @@ enum Event {
 
 fn event() -> impl Strategy<Value = Event> {
     let qp = || 0..RANKS as u16 - 1;
-    let announced = (0..3_u32, any::<bool>()).prop_map(|(count, back)| Some(u32::from(back) << 31 | count));
-    let told = prop_oneof![4 => Just(Some(u32::MAX)), 4 => announced, 1 => any::<Option<u32>>()];
+    let announced = (0..3_u32, any::<bool>()).prop_map(|(count, back)| Some(u32::from(back) << 30 | count));
+    let told = prop_oneof![4 => Just(Some(ALL_HERE)), 4 => announced, 1 => any::<Option<u32>>()];
     prop_oneof![
         2 => (0..3_usize).prop_map(|words| Event::Start { length: 4 * words }),
         8 => (qp(), 0..WINDOW / 4, 0..5_usize, 0..20_u32)
@@ -67,6 +71,8 @@ struct Bench<A> {
     port: Port,
     /// What is asked of the program for so many bytes, after so many collectives: which, and how long its buffers are.
     request: fn(&mut A, usize, usize) -> (Collective, [usize; 2]),
+    /// What this rank tells at the end of its last collective.
+    word: u32,
     started: usize,
     ended: usize,
 }
@@ -102,7 +108,7 @@ impl<A: Program<Numbers>> Bench<A> {
     fn new(mut program: A, request: fn(&mut A, usize, usize) -> (Collective, [usize; 2])) -> Self {
         let mut port = port(&Graph::mesh(RANKS), 0);
         program.initialise(&mut port);
-        Self { program, port, request, started: 0, ended: 0 }
+        Self { program, port, request, word: 0, started: 0, ended: 0 }
     }
 
     fn start(&mut self, length: usize) {
@@ -114,9 +120,11 @@ impl<A: Program<Numbers>> Bench<A> {
             length,
         });
         let reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
-        let request = CollectiveRequest { collective, reduction, input, output };
+        let request = CollectiveRequest { collective, reduction, input, output, terms: Terms::WHOLE };
         if let Ok(outcome) = self.program.start(Instant::ZERO, request, &mut self.port) {
             self.started += 1;
+            let whole = if collective == Collective::AllGather { output.length } else { 4 };
+            self.word = 1 << 31 | request.digest(whole, 30);
             self.end(outcome);
         }
     }
@@ -150,6 +158,7 @@ impl<A: Program<Numbers>> Bench<A> {
                 self.complete(qp, Completion::Written { id, target, immediate });
             }
             Event::Received { qp, length, immediate } => {
+                let immediate = immediate.map(|bits| if bits == ALL_HERE { self.word } else { bits });
                 self.complete(qp, Completion::Received { id, length, immediate });
             }
             Event::Failed { qp } => {

@@ -1,6 +1,7 @@
 //! What a rank writes to the next one, and what it makes of what comes.
 
 use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction};
+use quincunx_engine::Terms;
 use quincunx_engine::verbs::{
     Alarm, CollectiveRequest, Completion, Failure, Memory, Outcome, Program, QpIndex, ReceiveRequest,
     RegionId, RequestError, SendRequest, Slice, Verb, Verbs, WorkId,
@@ -88,7 +89,7 @@ impl Host {
     ) -> Result<Option<Outcome>, RequestError> {
         let slice = |region| Slice { region, offset: 0, length: 4 * self.elements };
         let (input, output) = (slice(self.input), slice(self.output));
-        let request = CollectiveRequest { collective, reduction, input, output };
+        let request = CollectiveRequest { collective, reduction, input, output, terms: Terms::WHOLE };
         self.program.start(Instant::ZERO, request, &mut self.verbs)
     }
 

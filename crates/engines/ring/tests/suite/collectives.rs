@@ -6,6 +6,7 @@ use quincunx_collective::{
     Collective, DataType, Fold, LengthOnly, Numbers, Payload, Provenance, Rank, ReduceOp, Reduction, exact,
     noise, reduce_in_order, reduce_in_tree, reference,
 };
+use quincunx_engine::Terms;
 use quincunx_engine::verbs::CollectiveRequest;
 use quincunx_ring::{Algorithm, Pace, tree_neighbours};
 
@@ -42,7 +43,13 @@ fn run<P: Payload>(group: &mut ProgramGroup<P>, cases: &[Case<P>]) {
         let request = |rank: usize| {
             let input = group.register(rank, case.inputs[rank].clone());
             let output = group.register(rank, P::zeroed(case.expected[rank].length()));
-            CollectiveRequest { collective: case.collective, reduction: case.reduction, input, output }
+            CollectiveRequest {
+                collective: case.collective,
+                reduction: case.reduction,
+                input,
+                output,
+                terms: Terms::WHOLE,
+            }
         };
         requests.push((0..ranks).map(request).collect::<Vec<_>>());
     }

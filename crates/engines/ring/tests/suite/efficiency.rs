@@ -4,6 +4,7 @@
 use crate::common::timed::{Links, Timing};
 use crate::common::{ProgramGroup, lengths};
 use quincunx_collective::{Collective, DataType, LengthOnly, Rank, ReduceOp, Reduction};
+use quincunx_engine::Terms;
 use quincunx_engine::verbs::CollectiveRequest;
 use quincunx_ring::{Algorithm, DEFAULT_CHUNK, DEFAULT_WINDOW};
 
@@ -20,6 +21,7 @@ fn time(algorithm: Algorithm, collective: Collective, ranks: usize, bytes: usize
                 reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
                 input: group.register(rank, LengthOnly::new(input)),
                 output: group.register(rank, LengthOnly::new(output)),
+                terms: Terms::WHOLE,
             }
         })
         .collect();

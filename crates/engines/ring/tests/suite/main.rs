@@ -2,6 +2,7 @@
 
 mod collectives;
 mod common;
+mod disagreement;
 mod efficiency;
 mod misuse;
 mod plan;

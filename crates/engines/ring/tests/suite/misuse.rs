@@ -2,6 +2,7 @@
 
 use crate::common::{ProgramGroup, config, qp_to};
 use quincunx_collective::{Collective, DataType, LengthOnly, Rank, ReduceOp, Reduction};
+use quincunx_engine::Terms;
 use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Failure, Outcome, QpIndex, RegionId, RequestError, Slice, WorkId,
 };
@@ -23,6 +24,7 @@ fn request(
         reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
         input: group.register(0, LengthOnly::new(input)),
         output: group.register(0, LengthOnly::new(output)),
+        terms: Terms::WHOLE,
     }
 }
 
@@ -147,6 +149,19 @@ fn a_peer_that_runs_another_collective_fails_the_group() {
     let request = request(&mut group, Collective::AllReduce, 24, 24);
     assert_eq!(group.start(0, request), Ok(None));
     let message = Completion::Received { id: WorkId(0), length: 12, immediate: Some(0) };
+    let qp = qp_to(0, 2);
+    let outcome = Outcome::Failed { qp: QpIndex(qp as u16), failure: Failure::Disagreement };
+    assert_eq!(group.complete(0, qp, message), Some(outcome));
+}
+
+#[test]
+fn a_piece_of_another_length_fails_the_group() {
+    let mut group = group();
+    let request = request(&mut group, Collective::AllReduce, 24, 24);
+    assert_eq!(group.start(0, request), Ok(None));
+    // The window of 4 takes 3 bits of the immediate, the digest 28.
+    let immediate = Some(request.digest(24, 28) << 3);
+    let message = Completion::Received { id: WorkId(0), length: 12, immediate };
     let qp = qp_to(0, 2);
     let outcome = Outcome::Failed { qp: QpIndex(qp as u16), failure: Failure::Length };
     assert_eq!(group.complete(0, qp, message), Some(outcome));

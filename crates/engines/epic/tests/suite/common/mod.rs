@@ -5,7 +5,7 @@ pub(crate) mod verbs;
 use quincunx_collective::{DataType, LengthOnly, Payload, Rank, ReduceOp, Reduction};
 use quincunx_design::{Copies, Datapath, DatapathSink, DatapathTimer};
 use quincunx_engine::Frame;
-use quincunx_epic::{ControlMessage, EdgeConfig, GroupConfig, IncEngine, Mode, Pattern};
+use quincunx_epic::{Agreement, ControlMessage, EdgeConfig, GroupConfig, IncEngine, Mode, Pattern};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Aeth, Endpoint, NakCode, Operation, Position, Psn, QpNumber, RoceHeader, Syndrome};
 use std::net::{IpAddr, Ipv4Addr};
@@ -93,10 +93,20 @@ pub(crate) fn switch(config: GroupConfig) -> Switch {
     Switch::new(config).expect("valid")
 }
 
+/// What a whole collective's control message says beside its pattern and data.
+pub(crate) const fn agreement(pattern: Pattern) -> Agreement {
+    match pattern {
+        Pattern::AllReduce => Agreement::Detail(0),
+        Pattern::Reduce { .. } | Pattern::Broadcast { .. } => Agreement::Follows,
+    }
+}
+
 /// The control message of a collective of so many packets.
 pub(crate) fn control(pattern: Pattern, data_packets: u16) -> Operation {
     let reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
-    Operation::SendOnlyImmediate(ControlMessage { pattern, reduction, data_packets }.encode())
+    Operation::SendOnlyImmediate(
+        ControlMessage { pattern, reduction, data_packets, agreement: agreement(pattern) }.encode(),
+    )
 }
 
 /// The control message of an AllReduce of so many packets.

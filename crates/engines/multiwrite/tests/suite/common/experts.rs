@@ -3,6 +3,7 @@
 
 use super::{Graph, Port, Random, config, port, step};
 use quincunx_collective::{Collective, DataType, Payload, Rank, ReduceOp, Reduction, Routes};
+use quincunx_engine::Terms;
 use quincunx_engine::routing::Routed;
 use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Outcome, Program, QpIndex, RegionId, RequestError, Slice,
@@ -139,6 +140,7 @@ impl<P: Payload> Ranks<P> {
             reduction: SUM,
             input: Slice { region: input_region, offset: 0, length },
             output: Slice { region: output_region, offset: 0, length: output },
+            terms: Terms::WHOLE,
         };
         let outcome = self.programs[rank].start(Instant::ZERO, request, &mut self.ports[rank])?;
         self.outputs[rank] = request.output;
