@@ -31,14 +31,19 @@ struct Running {
     summed: usize,
 }
 
-/// How elements are combined, as messages say it.
-pub(crate) fn encode(reduction: Reduction) -> u32 {
-    Reduction::all().position(|one| one == reduction).unwrap_or(0) as u32
+/// Bits of an immediate that say how elements are combined.
+const REDUCTION_BITS: u32 = 8;
+
+/// What each message of a collective of so many bytes says: how elements are combined and, in the other bits, a digest of all that ranks
+/// must agree on.
+pub(crate) fn encode(request: &CollectiveRequest, length: usize) -> u32 {
+    let reduction = Reduction::all().position(|one| one == request.reduction).unwrap_or(0) as u32;
+    request.digest(length, u32::BITS - REDUCTION_BITS) << REDUCTION_BITS | reduction
 }
 
-/// The same, read back; nothing if it makes no sense.
+/// How elements are combined, read back; nothing if it makes no sense.
 pub(crate) fn decode(immediate: u32) -> Option<Reduction> {
-    Reduction::all().nth(immediate as usize)
+    Reduction::all().nth((immediate & ((1 << REDUCTION_BITS) - 1)) as usize)
 }
 
 impl Worker {
@@ -57,9 +62,10 @@ impl Worker {
                 let length = self.message.min(whole.length - offset);
                 Slice { offset: whole.offset + offset, length, ..whole }
             };
-            let CollectiveRequest { input, output, reduction, .. } = running.request;
+            let CollectiveRequest { input, output, .. } = running.request;
             verbs.post_receive(SERVER, ReceiveRequest { id, sink: cut(output) });
-            let immediate = Some(encode(reduction));
+            // A Barrier has no bytes, and all else is as long as its input.
+            let immediate = Some(encode(&running.request, input.length));
             verbs.post_send(SERVER, SendRequest { id, verb: Verb::Send, source: cut(input), immediate });
             running.posted += 1;
         }

@@ -32,6 +32,8 @@ struct Slot {
     arrived: u16,
     under_way: u16,
     length: usize,
+    /// What the message of each must say.
+    immediate: Option<u32>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -79,20 +81,27 @@ impl Server {
         verbs.post_receive(QpIndex(rank as u16), ReceiveRequest { id: WorkId(message as u64), sink });
     }
 
-    /// Adds up what has a free slot. `None`: a message disagrees with the others.
-    fn work<P: Payload>(&mut self, rank: usize, verbs: &mut dyn Verbs<P>) -> Option<()> {
+    /// Adds up what has a free slot.
+    ///
+    /// # Errors
+    /// If a message makes no sense, or disagrees with the others.
+    fn work<P: Payload>(&mut self, rank: usize, verbs: &mut dyn Verbs<P>) -> Result<(), Failure> {
         while let Some(&(length, immediate)) = self.ranks[rank].waiting.front() {
             let number = self.ranks[rank].taken;
             let slot = &self.slots[self.slot(number)];
             // The slot still has an earlier message, or sums of it are under way.
             let is_first = self.ranks.iter().all(|peer| peer.taken <= number);
             if slot.under_way > 0 || (is_first && slot.arrived > 0) {
-                return Some(());
+                return Ok(());
             }
-            let reduction: Reduction = decode(immediate?)?;
+            let reduction: Option<Reduction> = immediate.and_then(decode);
+            let reduction = reduction.ok_or(Failure::InvalidRequest)?;
             let is_first = slot.arrived == 0;
-            if !is_first && slot.length != length || !length.is_multiple_of(reduction.data_type.size()) {
-                return None;
+            if !length.is_multiple_of(reduction.data_type.size()) {
+                return Err(Failure::InvalidRequest);
+            }
+            if !is_first && (slot.length, slot.immediate) != (length, immediate) {
+                return Err(Failure::Disagreement);
             }
             let region = self.ranks[rank].region.expect("registered when the group began");
             let (source, target) = (self.buffer(region, number, length), self.sum(number, length));
@@ -102,7 +111,7 @@ impl Server {
             }
             let place = self.slot(number);
             let slot = &mut self.slots[place];
-            (slot.length, slot.arrived) = (length, slot.arrived + 1);
+            (slot.length, slot.immediate, slot.arrived) = (length, immediate, slot.arrived + 1);
             if slot.arrived + self.missing >= self.ranks.len() as u16 {
                 *slot = Slot { under_way: self.ranks.len() as u16, ..Slot::default() };
                 for (to, peer) in self.ranks.iter_mut().enumerate() {
@@ -117,7 +126,7 @@ impl Server {
             peer.taken += 1;
             self.receive(rank, number + self.window, verbs);
         }
-        Some(())
+        Ok(())
     }
 }
 
@@ -151,10 +160,12 @@ impl<P: Payload> Program<P> for Server {
                 self.ranks[rank].waiting.push_back((length, immediate));
                 self.work(rank, verbs)
             }
-            Completion::Written { .. } | Completion::Failed { .. } => None,
+            Completion::Written { .. } => Err(Failure::InvalidRequest),
+            Completion::Failed { failure, .. } => Err(failure),
         };
-        self.failed = done.is_none();
-        done.is_none().then_some(Outcome::Failed { qp, failure: Failure::InvalidRequest })
+        let failure = done.err()?;
+        self.failed = true;
+        Some(Outcome::Failed { qp, failure })
     }
 
     fn buffer_bytes(&self) -> usize {

@@ -228,6 +228,7 @@ impl Design for NetReduceDesign {
         params.check()?;
         let config = NetReduceConfig {
             rank,
+            ranks: context.ranks,
             payload: params.group.mtu.as_usize(),
             frames: params.group.message as usize,
             window: params.group.window.into(),

@@ -3,6 +3,10 @@
 //! A vector is cut into messages of up to 128 frames. A message is over when the next rank has acknowledged it: what arrived there
 //! was the sum, so everybody's frames have been at the switch. Up to as many messages are under way as the switch has columns: a
 //! column that a new message opens is then nobody's any more, for no rank sends that far before its own of the column is over.
+//!
+//! The first two elements of each message are no part of the vector: a digest of what ranks must agree on, in halves of 16 bits, which
+//! binary32 adds up exactly for 16 ranks. Where their sum is not as many times this rank's own as there are ranks, somebody asks for
+//! something else, and nobody takes the result.
 
 use crate::mutation::Mutation;
 use quincunx_collective::{Collective, DataType, Payload, Rank, ReduceOp, Reduction};
@@ -23,6 +27,11 @@ const LANDING: RegionId = RegionId(0);
 /// Where messages are put together.
 const STAGING: RegionId = RegionId(1);
 
+/// Bytes of the elements with the digest, behind the header.
+const AGREEMENT: usize = 8;
+/// Bytes of a message before the elements of the vector.
+const HEAD: usize = netreduce::LENGTH + AGREEMENT;
+
 /// A message has two frames at least: there is no Write Only for aggregation.
 const LEAST_FRAMES: usize = 2;
 
@@ -31,6 +40,8 @@ const LEAST_FRAMES: usize = 2;
 pub struct NetReduceConfig {
     /// This rank.
     pub rank: Rank,
+    /// Ranks in the group.
+    pub ranks: u16,
     /// Bytes of payload of every frame.
     pub payload: usize,
     /// The most frames of a message.
@@ -50,6 +61,8 @@ struct Running {
     first: u64,
     /// One more than its last.
     end: u64,
+    /// What ranks must agree on.
+    digest: u32,
 }
 
 /// A rank's part.
@@ -102,7 +115,7 @@ impl NetReduce {
 
     /// Bytes of a vector in a full message.
     const fn capacity(&self) -> usize {
-        self.stride() - netreduce::LENGTH
+        self.stride() - HEAD
     }
 
     fn slot(&self, message: u64) -> usize {
@@ -134,7 +147,7 @@ impl NetReduce {
     fn post_message<P: Payload>(&self, running: &Running, verbs: &mut dyn Verbs<P>) {
         let message = self.posted;
         let (from, length) = self.piece(running, message);
-        let used = netreduce::LENGTH + length;
+        let used = HEAD + length;
         let frames = used.div_ceil(self.config.payload).max(LEAST_FRAMES);
         let whole = frames * self.config.payload;
         let start = self.slot(message);
@@ -147,15 +160,14 @@ impl NetReduce {
         };
         let staging = |offset, length| Slice { region: STAGING, offset: start + offset, length };
         // What nobody needs is nobody's data either.
-        let mut frame = P::zeroed(netreduce::LENGTH);
+        let mut frame = P::zeroed(HEAD);
         frame.inscribe(0, &header.to_bytes());
+        frame.inscribe(netreduce::LENGTH, &self.agreement(running.digest, 1));
         let memory = verbs.memory();
-        memory.write(staging(0, netreduce::LENGTH), frame.view(0..netreduce::LENGTH));
+        memory.write(staging(0, HEAD), frame.view(0..HEAD));
         let input = running.request.input;
-        memory.copy(
-            staging(netreduce::LENGTH, length),
-            Slice { region: input.region, offset: input.offset + from, length },
-        );
+        memory
+            .copy(staging(HEAD, length), Slice { region: input.region, offset: input.offset + from, length });
         let rest = P::zeroed(whole - used);
         memory.write(staging(used, whole - used), rest.view(0..whole - used));
         let verb = Verb::Write { remote_address: start as u64, remote_key: LANDING.0 };
@@ -166,27 +178,54 @@ impl NetReduce {
         );
     }
 
-    /// Takes the result of a message; whether it is the one that comes next, in its place.
-    fn take<P: Payload>(&mut self, target: Slice, immediate: u32, verbs: &mut dyn Verbs<P>) -> bool {
+    /// The elements with a digest, as the sum of so many ranks has them.
+    fn agreement(&self, digest: u32, ranks: u16) -> [u8; AGREEMENT] {
+        let mut elements = [0; AGREEMENT];
+        for (half, bytes) in [digest >> 16, digest & 0xffff].into_iter().zip(elements.chunks_exact_mut(4)) {
+            let sum = half * u32::from(ranks);
+            bytes.copy_from_slice(&match self.config.data_type {
+                // Exact: below 2^24.
+                DataType::F32 => (sum as f32).to_le_bytes(),
+                _ => sum.to_le_bytes(),
+            });
+        }
+        elements
+    }
+
+    /// Takes the result of a message, if it is the one that comes next, in its place, and all ranks asked for the same.
+    fn take<P: Payload>(
+        &mut self,
+        target: Slice,
+        immediate: u32,
+        verbs: &mut dyn Verbs<P>,
+    ) -> Result<(), Failure> {
         let message = self.answered;
-        let Some(running) = self.running.take().filter(|running| message < running.end) else { return false };
+        let running = self.running.take().filter(|running| message < running.end);
+        let running = running.ok_or(Failure::InvalidRequest)?;
         let (offset, length) = self.piece(&running, message);
         let start = self.slot(message);
         let fits = target.region == LANDING
             && target.offset == start
-            && target.length >= netreduce::LENGTH + length
+            && target.length >= HEAD + length
             && immediate == message as u32;
-        if fits {
-            let output = running.request.output;
-            verbs.memory().copy(
-                Slice { region: output.region, offset: output.offset + offset, length },
-                Slice { region: LANDING, offset: start + netreduce::LENGTH, length },
-            );
-            self.answered += 1;
-            self.receive(verbs);
+        if !fits {
+            return Err(Failure::InvalidRequest);
         }
+        let said = Slice { region: LANDING, offset: start + netreduce::LENGTH, length: AGREEMENT };
+        // A kind of payload without contents says nothing.
+        let said = P::contents(verbs.memory().view(said));
+        if said.is_some_and(|said| *said != self.agreement(running.digest, self.config.ranks)) {
+            return Err(Failure::Disagreement);
+        }
+        let output = running.request.output;
+        verbs.memory().copy(
+            Slice { region: output.region, offset: output.offset + offset, length },
+            Slice { region: LANDING, offset: start + HEAD, length },
+        );
+        self.answered += 1;
+        self.receive(verbs);
         self.running = Some(running);
-        fits
+        Ok(())
     }
 
     fn fail(&mut self, qp: QpIndex, failure: Failure) -> Outcome {
@@ -200,7 +239,7 @@ impl NetReduce {
         &self,
         request: &CollectiveRequest,
         verbs: &mut dyn Verbs<P>,
-    ) -> Result<(), RequestError> {
+    ) -> Result<usize, RequestError> {
         let CollectiveRequest { collective, reduction, .. } = *request;
         if !matches!(collective, Collective::AllReduce | Collective::Barrier) {
             return Err(RequestError::NotOffered { found: collective });
@@ -210,8 +249,17 @@ impl NetReduce {
             return Err(RequestError::Reduction { expected: offered, found: reduction });
         }
         // How many ranks there are does not matter to these two.
-        request.check(self.config.rank, 1, verbs.memory()).map(|_| ())
+        request.check(self.config.rank, 1, verbs.memory())
     }
+}
+
+/// The finalizer of MurmurHash3 (Appleby): one value for each, without order, so that the digests of two who disagree do not add up to that of
+/// the others.
+const fn scattered(digest: u32) -> u32 {
+    let mut mixed = digest;
+    mixed = (mixed ^ mixed >> 16).wrapping_mul(0x85eb_ca6b);
+    mixed = (mixed ^ mixed >> 13).wrapping_mul(0xc2b2_ae35);
+    mixed ^ mixed >> 16
 }
 
 impl<P: Payload> Program<P> for NetReduce {
@@ -236,14 +284,11 @@ impl<P: Payload> Program<P> for NetReduce {
         if self.running.is_some() {
             return Err(RequestError::Busy);
         }
-        self.check(&request, verbs)?;
-        let messages = request.input.length.div_ceil(self.capacity());
-        // Nothing to add up is nothing to wait for, but a Barrier waits for everybody.
-        let messages = if request.collective == Collective::Barrier { 1 } else { messages };
-        if messages == 0 {
-            return Ok(Some(Outcome::Done));
-        }
-        self.running = Some(Running { request, first: self.posted, end: self.posted + messages as u64 });
+        let length = self.check(&request, verbs)?;
+        // Nothing to add up is still to wait for: that all agree.
+        let messages = length.div_ceil(self.capacity()).max(1) as u64;
+        let digest = scattered(request.digest(length, u32::BITS));
+        self.running = Some(Running { request, first: self.posted, end: self.posted + messages, digest });
         self.post(verbs);
         self.collectives = self.collectives.wrapping_add(1);
         Ok(None)
@@ -262,8 +307,8 @@ impl<P: Payload> Program<P> for NetReduce {
         match completion {
             Completion::Sent { .. } => self.acknowledged += 1,
             Completion::Written { target, immediate, .. } => {
-                if !self.take(target, immediate, verbs) {
-                    return Some(self.fail(qp, Failure::InvalidRequest));
+                if let Err(failure) = self.take(target, immediate, verbs) {
+                    return Some(self.fail(qp, failure));
                 }
             }
             Completion::Received { .. } => return Some(self.fail(qp, Failure::InvalidRequest)),

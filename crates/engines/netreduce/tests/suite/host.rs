@@ -10,10 +10,13 @@ use quincunx_netreduce::{NetReduce, NetReduceConfig};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::netreduce::{LENGTH, NetReduceHeader};
 
-/// Payloads of so many bytes: a header and three elements, or eight of them.
+/// Payloads of so many bytes: a header, the digest and an element, or eight of them.
 const PAYLOAD: usize = 32;
+/// Bytes before the elements of the vector.
+const HEAD: usize = LENGTH + 8;
 /// Elements of a full message of two frames.
-const FULL: usize = (2 * PAYLOAD - LENGTH) / 4;
+const FULL: usize = (2 * PAYLOAD - HEAD) / 4;
+const RANKS: u16 = 4;
 const NEXT: QpIndex = QpIndex(0);
 const PREVIOUS: QpIndex = QpIndex(1);
 
@@ -55,6 +58,8 @@ struct Host {
     input: RegionId,
     output: RegionId,
     elements: usize,
+    /// What its messages say that it asks for.
+    digest: [i32; 2],
 }
 
 const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::I32 };
@@ -68,6 +73,7 @@ impl Host {
     fn new(elements: usize) -> Self {
         let config = NetReduceConfig {
             rank: Rank(3),
+            ranks: RANKS,
             payload: PAYLOAD,
             frames: 2,
             window: 2,
@@ -79,7 +85,7 @@ impl Host {
         program.initialise(&mut verbs);
         let input = verbs.memory.register(Numbers::from(words(0..elements as i32)));
         let output = verbs.memory.register(Numbers::zeroed(4 * elements));
-        Self { program, verbs, input, output, elements }
+        Self { program, verbs, input, output, elements, digest: [0; 2] }
     }
 
     fn start(
@@ -90,7 +96,11 @@ impl Host {
         let slice = |region| Slice { region, offset: 0, length: 4 * self.elements };
         let (input, output) = (slice(self.input), slice(self.output));
         let request = CollectiveRequest { collective, reduction, input, output, terms: Terms::WHOLE };
-        self.program.start(Instant::ZERO, request, &mut self.verbs)
+        let outcome = self.program.start(Instant::ZERO, request, &mut self.verbs)?;
+        let last = self.verbs.sends.last().expect("a collective has a message").source;
+        let said = &self.verbs.memory.view(last)[LENGTH..HEAD];
+        self.digest = [0, 4].map(|at| i32::from_le_bytes(said[at..at + 4].try_into().unwrap()));
+        Ok(outcome)
     }
 
     fn complete(&mut self, qp: QpIndex, completion: Completion) -> Option<Outcome> {
@@ -107,8 +117,10 @@ impl Host {
     fn answer(&mut self, message: u32, value: i32) -> Option<Outcome> {
         let offset = message as usize % 2 * 2 * PAYLOAD;
         let target = Slice { region: RegionId(0), offset, length: 2 * PAYLOAD };
+        // All ranks say what this one says.
+        let said = self.digest.map(|half| half * i32::from(RANKS));
         let mut landed = vec![0; LENGTH];
-        landed.extend(words([value; FULL]));
+        landed.extend(words(said.into_iter().chain([value; FULL])));
         self.verbs.memory.write(target, &landed);
         self.complete(PREVIOUS, Completion::Written { id: WorkId(0), target, immediate: message })
     }
@@ -117,7 +129,7 @@ impl Host {
     fn message(&self, index: usize) -> (&SendRequest, NetReduceHeader, &[u8]) {
         let request = &self.verbs.sends[index];
         let bytes = self.verbs.memory.view(request.source);
-        (request, NetReduceHeader::parse(bytes).unwrap(), &bytes[LENGTH..])
+        (request, NetReduceHeader::parse(bytes).unwrap(), &bytes[HEAD..])
     }
 
     fn result(&self) -> Vec<u8> {
@@ -198,7 +210,44 @@ fn a_barrier_is_a_message_without_elements() {
     assert_eq!(host.message(0).1.elements, 0);
     host.answer(0, 0);
     assert_eq!(host.acknowledge(0), Some(Outcome::Done));
-    assert_eq!(host.start(Collective::AllReduce, SUM), Ok(Some(Outcome::Done)), "of nothing");
+    assert_eq!(host.start(Collective::AllReduce, SUM), Ok(None), "of nothing, of which all must know");
+}
+
+#[test]
+fn a_sum_in_which_one_asks_for_something_else_ends_the_group() {
+    for change in [[1, 0], [0, 1], [-1, 1]] {
+        let mut host = Host::new(2);
+        host.start(Collective::AllReduce, SUM).unwrap();
+        host.acknowledge(0);
+        // The sum is not that of ranks that all say what this one does.
+        for (half, by) in host.digest.iter_mut().zip(change) {
+            *half += by;
+        }
+        let failed = Outcome::Failed { qp: PREVIOUS, failure: Failure::Disagreement };
+        assert_eq!(host.answer(0, 5), Some(failed));
+        assert_eq!(host.start(Collective::AllReduce, SUM), Err(RequestError::GroupFailed));
+    }
+}
+
+#[test]
+fn what_ranks_must_agree_on_is_in_every_message() {
+    let digest = |elements, collective| {
+        let mut host = Host::new(elements);
+        host.start(collective, SUM).unwrap();
+        host.digest
+    };
+    let all = [
+        (0, Collective::Barrier),
+        (0, Collective::AllReduce),
+        (1, Collective::AllReduce),
+        (2, Collective::AllReduce),
+    ];
+    let mut digests = all.map(|(elements, collective)| digest(elements, collective));
+    digests.sort_unstable();
+    assert!(digests.windows(2).all(|pair| pair[0] != pair[1]), "{digests:?}");
+    // The halves do not follow lengths: one rank more and one less do not make up for each other.
+    let half = |elements| digest(elements, Collective::AllReduce)[1];
+    assert_ne!(half(1) + half(3), 2 * half(2));
 }
 
 #[test]
