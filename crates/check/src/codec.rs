@@ -44,7 +44,7 @@ impl Ports {
     pub(crate) fn emitted(&self, port: PortId, length: usize) -> Emitted {
         let nowhere = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
         let destination = self.0.get(&port).copied().unwrap_or(nowhere);
-        Emitted { length, destination, tos: 0, may_wait: false }
+        Emitted { length, destination, share: 0, tos: 0, may_wait: false }
     }
 }
 

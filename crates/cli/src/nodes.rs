@@ -399,6 +399,7 @@ impl Node {
                 name: self.name,
                 role,
                 address,
+                share: 0,
                 cores,
                 encapsulation: encapsulation(&transport),
                 designs: designs.map(|design| design.name().to_owned()).collect(),

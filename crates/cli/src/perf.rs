@@ -24,7 +24,7 @@ use crate::ports::Sockets;
 use crate::progress::run_with_bar;
 use crate::results::{Printed, described};
 
-use crate::running::Running;
+use crate::running::{Running, check_addresses};
 
 /// How long the manager waits for a word of ranks that another program has started.
 const SILENCE: [&str; 2] = ["--keep-alive", "60s"];
@@ -137,8 +137,9 @@ pub(crate) struct Perf {
     manager: Option<Managers>,
     #[command(flatten)]
     shown: Shown,
-    /// Addresses of this machine for the ranks, in rank order [default: of loopback]
-    #[arg(long, value_delimiter = ',', requires = "manager")]
+    /// Addresses of this machine for the ranks, in rank order: fewer than ranks go round, so that several ranks share one [default: one of
+    /// loopback for each]
+    #[arg(long, value_delimiter = ',')]
     addresses: Vec<IpAddr>,
     /// Rate of every link, each way, with --link paced or netns, of all that is in an Ethernet frame; short for --set link.rate
     #[arg(long)]
@@ -225,6 +226,11 @@ impl Perf {
         }
         // A fabric that runs already has links of its own.
         let transport = self.tuning.transport;
+        if loopback.is_none() && !self.addresses.is_empty() {
+            return Err(Failure::Input(
+                "expected --link udp or paced with --addresses, found namespaces, each with an address of its own; leave one out".into(),
+            ));
+        }
         let needs_ethernet = match transport {
             Transport::Udp => false,
             Transport::Packet => true,
@@ -304,6 +310,7 @@ impl Perf {
                 design.name()
             )));
         }
+        check_addresses(&self.addresses, shape.ranks())?;
         let setup = GroupsSetup::new(catalog, &designs, &scenario).map_err(Failure::input)?;
         self.check_pieces(&setup, &designs)?;
         let mut plan = self.plan(&designs, GroupsSetup { join: self.join_timeout, ..setup }, &sizes);
@@ -380,6 +387,7 @@ impl Perf {
                 packet_sockets: self.tuning.transport != Transport::Udp,
                 ipv6: self.ipv6,
                 verbs: self.tuning.transport == Transport::Verbs,
+                addresses: self.addresses.clone(),
                 cores: self.cores,
                 rank_launcher: self.rank_launcher.clone(),
                 switch_launcher: self.switch_launcher.clone(),

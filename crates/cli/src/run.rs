@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use crate::Failure;
 use crate::identity::Shown;
-use crate::running::Running;
+use crate::running::{Running, check_addresses};
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Link {
@@ -61,8 +61,9 @@ pub(crate) struct Run {
     manager: Option<Managers>,
     #[command(flatten)]
     shown: Shown,
-    /// Addresses of this machine for the ranks, in rank order [default: of loopback]
-    #[arg(long, value_delimiter = ',', requires = "manager")]
+    /// Addresses of this machine for the ranks, in rank order: fewer than ranks go round, so that several ranks share one [default: one of
+    /// loopback for each]
+    #[arg(long, value_delimiter = ',')]
     addresses: Vec<IpAddr>,
     /// The program and its arguments
     #[arg(last = true, required = true)]
@@ -85,7 +86,13 @@ impl Run {
             )));
         }
         let shape = Shape::for_ranks(&self.tree, self.ranks).map_err(Failure::input)?;
-        let arguments = ChildArguments::default();
+        check_addresses(&self.addresses, self.ranks)?;
+        if self.link == Link::Netns && !self.addresses.is_empty() {
+            return Err(Failure::Input(
+                "expected --link udp with --addresses, found namespaces, each with an address of its own; leave one out".into(),
+            ));
+        }
+        let arguments = ChildArguments { addresses: self.addresses.clone(), ..ChildArguments::default() };
         let program = std::env::current_exe().map_err(Failure::input)?;
         let mut fabric = match &self.manager {
             Some(manager) => {

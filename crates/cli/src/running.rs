@@ -22,19 +22,14 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Asks the manager who is there. `addresses` are the ranks', or none for some of loopback.
+    /// Asks the manager who is there. `addresses` are the ranks', which go round if they are fewer, or none for some of loopback.
     pub(crate) fn find(
         manager: &Managers,
         shown: &Shown,
         addresses: &[IpAddr],
         ranks: u16,
     ) -> Result<Self, Failure> {
-        if !addresses.is_empty() && addresses.len() != usize::from(ranks) {
-            return Err(Failure::Input(format!(
-                "expected an address for each of {ranks} ranks, found {}; change --addresses or --ranks",
-                addresses.len()
-            )));
-        }
+        check_addresses(addresses, ranks)?;
         let config = ClientConfig { connect_timeout: Duration::from_secs(2), ..shown.client()? };
         let tenant = config.credentials.as_ref().and_then(Credentials::tenant);
         let client = ControlClient::connect(manager.clone(), config).map_err(Failure::input)?;
@@ -44,7 +39,7 @@ impl Running {
         let away = switches.iter().find(|switch| !switch.address.is_loopback());
         if let (Some(away), true) = (away, addresses.is_empty()) {
             return Err(Failure::Input(format!(
-                "expected --addresses of this machine, for switch \"{}\" at {} is not on loopback, found none; name one for each rank",
+                "expected --addresses of this machine, for switch \"{}\" at {} is not on loopback, found none; name one for all ranks or several",
                 away.name, away.address
             )));
         }
@@ -83,6 +78,17 @@ impl Running {
             }
         }
     }
+}
+
+/// Refuses addresses that no rank would have.
+pub(crate) fn check_addresses(addresses: &[IpAddr], ranks: u16) -> Result<(), Failure> {
+    if addresses.len() > usize::from(ranks) {
+        return Err(Failure::Input(format!(
+            "expected an address for each of {ranks} ranks, or fewer, found {}; change --addresses or --ranks",
+            addresses.len()
+        )));
+    }
+    Ok(())
 }
 
 /// What names of this run's ranks begin with, unlike those of other runs here and on other machines. Those of a tenant begin with its name.

@@ -89,6 +89,7 @@ impl Endpoint {
                 name: options.node(options.rank),
                 role: Role::Host,
                 address,
+                share: 0,
                 cores: Vec::new(),
                 encapsulation: encapsulation(&transport),
                 designs: designs.map(|design| design.name().to_owned()).collect(),

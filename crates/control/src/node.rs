@@ -5,8 +5,12 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::IpAddr;
+use core::ops::RangeInclusive;
 use quincunx_units::{BitRate, ByteCount};
-use quincunx_wire::QpNumber;
+use quincunx_wire::{MAX_QPN, QpNumber};
+
+/// The first of a share's numbers that is given away.
+const FIRST_QP: u32 = 16;
 
 /// What a node does in a group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -44,8 +48,10 @@ pub struct NodeDescription {
     pub name: String,
     /// What it does.
     pub role: Role,
-    /// Address of its data plane; unique among the attached nodes.
+    /// Address of its data plane; unique among the attached nodes, but for hosts with shares of one.
     pub address: IpAddr,
+    /// Which of the hosts at its address it is, where several processes of a machine have one: the upper byte of its queue pairs' numbers.
+    pub share: u8,
     /// The addresses of a switch's further cores, each with threads and groups of its own; empty: its first address has one core for all.
     pub cores: Vec<IpAddr>,
     /// What its frames travel in; the same at all nodes of a group.
@@ -75,6 +81,7 @@ impl NodeDescription {
             name,
             role: Role::Host,
             address,
+            share: 0,
             cores: Vec::new(),
             encapsulation: Encapsulation::Udp,
             designs: BTreeSet::new(),
@@ -97,7 +104,26 @@ impl NodeDescription {
         })
     }
 
-    /// The same for people: `10.0.0.1,10.0.0.2`.
+    /// The numbers that its queue pairs may have, if it makes them with any: 0 and 1 have a meaning of their own, and the next few of each
+    /// share are left to whatever else runs at the address.
+    pub const fn numbers(&self) -> RangeInclusive<u32> {
+        match self.role {
+            Role::Host => {
+                let first = (self.share as u32) << 16;
+                first + FIRST_QP..=first + 0xffff
+            }
+            Role::Switch => FIRST_QP..=MAX_QPN,
+        }
+    }
+
+    /// Whether both can have one address, as hosts of different shares whose queue pairs get their numbers here.
+    pub fn shares_with(&self, other: &Self) -> bool {
+        let can =
+            |node: &Self| node.role == Role::Host && node.cores.is_empty() && node.queue_pairs.is_empty();
+        can(self) && can(other) && self.share != other.share
+    }
+
+    /// Its addresses for people: `10.0.0.1,10.0.0.2`.
     pub fn address_list(&self) -> String {
         self.addresses().map(|address| address.to_string()).collect::<Vec<_>>().join(",")
     }

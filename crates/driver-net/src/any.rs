@@ -66,6 +66,16 @@ impl AnyTransport {
     }
 }
 
+impl AnyTransport {
+    /// The node's share of its address: see [`UdpOptions::shared_by`].
+    pub fn share(&self) -> u8 {
+        match self {
+            Self::Udp(transport) => transport.share(),
+            Self::Packet(_) | Self::Ports(_) => 0,
+        }
+    }
+}
+
 impl Transport for AnyTransport {}
 
 impl sealed::Transport for AnyTransport {

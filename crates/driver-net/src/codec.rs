@@ -17,6 +17,8 @@ pub struct Emitted {
     pub length: usize,
     /// Receiver's address and UDP port.
     pub destination: SocketAddr,
+    /// Which of the processes at that address it is for; of what goes to different ones no two travel in one datagram.
+    pub share: u8,
     /// IP type-of-service byte.
     pub tos: u8,
     /// Later frames for the same destination may pass this one: then it travels at the end of their datagram.

@@ -5,7 +5,7 @@ use crate::codec::{Codec, Direction, Emitted, Observer};
 use crate::faults::SendFaults;
 use crate::inbox::{Datagram, Inbox};
 use crate::node::NodeError;
-use crate::outbox::{Batch, Outbox};
+use crate::outbox::{Batch, Flow, Outbox};
 use crate::pace::Departures;
 use crate::statistics::{Dropped, Phase, Statistics, Stopwatch, Traffic};
 use crate::timers::Timers;
@@ -129,12 +129,13 @@ impl<E: Engine, C: Codec<E>, T: Transport> Io<E, C, T> {
             return;
         };
         let emitted = emit(&mut self.codec, space);
-        let Emitted { length, destination, tos, may_wait } = emitted;
+        let Emitted { length, destination, share, tos, may_wait } = emitted;
+        let flow = Flow { destination, share, tos };
         let departures = self.send_faults.send(destination);
         let mut copy = if departures == 2 { Some(space[..length].to_vec()) } else { None };
         let bytes = match departures {
             0 => &space[..length],
-            _ => self.outbox.commit(length, destination, tos, may_wait),
+            _ => self.outbox.commit(length, flow, may_wait),
         };
         if let Some(observer) = &mut self.observer {
             let source = self.transport.local();
@@ -149,7 +150,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Io<E, C, T> {
             && let Some(space) = self.outbox.reserve(length)
         {
             space.copy_from_slice(&copy);
-            self.outbox.commit(length, destination, tos, may_wait);
+            self.outbox.commit(length, flow, may_wait);
         }
     }
 

@@ -20,13 +20,22 @@ const MAX_BATCHES: usize = 4096;
 /// Open batches that are looked through for a match; the oldest is closed beyond it.
 const MAX_OPEN: usize = 64;
 
+/// What frames of one datagram have in common.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Flow {
+    pub(crate) destination: SocketAddr,
+    /// Which of the processes at that address it is for.
+    pub(crate) share: u8,
+    /// IP type-of-service byte.
+    pub(crate) tos: u8,
+}
+
 /// Equally long frames (the last may be shorter) for one destination.
 #[derive(Clone, Debug)]
 pub(crate) struct Batch {
     /// Counts up from batch to batch.
     number: usize,
-    destination: SocketAddr,
-    tos: u8,
+    flow: Flow,
     segment: usize,
     frames: usize,
     length: usize,
@@ -39,12 +48,16 @@ pub(crate) struct Batch {
 
 impl Batch {
     pub(crate) fn destination(&self) -> SocketAddr {
-        self.destination
+        self.flow.destination
+    }
+
+    pub(crate) fn flow(&self) -> Flow {
+        self.flow
     }
 
     /// IP type-of-service byte.
     pub(crate) fn tos(&self) -> u8 {
-        self.tos
+        self.flow.tos
     }
 
     /// Bytes of each frame but perhaps the last.
@@ -66,9 +79,8 @@ impl Batch {
         &self.pieces
     }
 
-    fn accepts(&self, destination: SocketAddr, tos: u8, length: usize, max_frames: usize) -> bool {
-        self.destination == destination
-            && self.tos == tos
+    fn accepts(&self, flow: Flow, length: usize, max_frames: usize) -> bool {
+        self.flow == flow
             && self.frames < max_frames
             && 0 < length
             && self.length + length <= MAX_DATAGRAM
@@ -152,32 +164,25 @@ impl Outbox {
         self.arena.get_mut(self.used..self.used.checked_add(length)?)
     }
 
-    /// The first `length` bytes of what was reserved are a frame for `destination`, which later ones for the same
-    /// destination may pass if it `may_wait`. Returns them.
-    pub(crate) fn commit(
-        &mut self,
-        length: usize,
-        destination: SocketAddr,
-        tos: u8,
-        may_wait: bool,
-    ) -> &[u8] {
+    /// The first `length` bytes of what was reserved are a frame of `flow`, which later ones of the same
+    /// flow may pass if it `may_wait`. Returns them.
+    pub(crate) fn commit(&mut self, length: usize, flow: Flow, may_wait: bool) -> &[u8] {
         let bytes = self.used..self.used + length;
         self.used = bytes.end;
-        let same = |batch: &Batch| batch.destination == destination && batch.tos == tos;
-        let found = self.open.iter().rposition(|&index| same(&self.batches[index]));
+        let found = self.open.iter().rposition(|&index| self.batches[index].flow == flow);
         match found {
-            Some(at) if self.batches[self.open[at]].accepts(destination, tos, length, self.max_frames) => {
+            Some(at) if self.batches[self.open[at]].accepts(flow, length, self.max_frames) => {
                 self.batches[self.open[at]].append(bytes.clone());
             }
             Some(at) => {
-                self.open[at] = self.begin(destination, tos, bytes.clone());
+                self.open[at] = self.begin(flow, bytes.clone());
                 self.batches[self.open[at]].may_wait = may_wait;
             }
             None => {
                 if self.open.len() == MAX_OPEN {
                     self.open.remove(0);
                 }
-                let index = self.begin(destination, tos, bytes.clone());
+                let index = self.begin(flow, bytes.clone());
                 self.batches[index].may_wait = may_wait;
                 self.open.push(index);
             }
@@ -188,14 +193,15 @@ impl Outbox {
     /// Brings the unsent batches of each destination together, in the order in which they were begun.
     pub(crate) fn gather(&mut self) {
         let unsent = &mut self.batches[self.sent..self.live];
-        let key = |batch: &Batch| (batch.destination, batch.number);
+        let receiver = |batch: &Batch| (batch.flow.destination, batch.flow.share);
+        let key = |batch: &Batch| (receiver(batch), batch.number);
         if unsent.is_sorted_by_key(key) {
             return;
         }
         unsent.sort_unstable_by_key(key);
         self.open.clear();
         let lasts = (self.sent..self.live).filter(|&index| {
-            index + 1 == self.live || self.batches[index].destination != self.batches[index + 1].destination
+            index + 1 == self.live || receiver(&self.batches[index]) != receiver(&self.batches[index + 1])
         });
         self.open.extend(lasts.take(MAX_OPEN));
     }
@@ -232,7 +238,7 @@ impl Outbox {
                 let mut start = piece.start;
                 loop {
                     let end = piece.end.min(start + batch.segment);
-                    self.begin(batch.destination, batch.tos, start..end);
+                    self.begin(batch.flow, start..end);
                     start = end;
                     if start == piece.end {
                         break;
@@ -242,14 +248,13 @@ impl Outbox {
         }
     }
 
-    fn begin(&mut self, destination: SocketAddr, tos: u8, bytes: Range<usize>) -> usize {
+    fn begin(&mut self, flow: Flow, bytes: Range<usize>) -> usize {
         let index = self.live;
         self.live += 1;
         if index == self.batches.len() {
             self.batches.push(Batch {
                 number: 0,
-                destination,
-                tos,
+                flow,
                 segment: 0,
                 frames: 0,
                 length: 0,
@@ -261,8 +266,7 @@ impl Outbox {
         }
         let batch = &mut self.batches[index];
         batch.number = index;
-        batch.destination = destination;
-        batch.tos = tos;
+        batch.flow = flow;
         batch.segment = bytes.len();
         batch.frames = 0;
         batch.length = 0;

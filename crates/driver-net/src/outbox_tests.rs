@@ -10,7 +10,7 @@ fn to(host: u8) -> SocketAddr {
 
 fn put(outbox: &mut Outbox, host: u8, tos: u8, bytes: &[u8]) {
     outbox.reserve(bytes.len()).expect("room for a small frame")[..bytes.len()].copy_from_slice(bytes);
-    outbox.commit(bytes.len(), to(host), tos, false);
+    outbox.commit(bytes.len(), Flow { destination: to(host), share: 0, tos }, false);
 }
 
 /// (destination, frames, bytes) of each unsent batch.
@@ -93,6 +93,19 @@ fn frames_of_another_service_do_not_merge() {
 }
 
 #[test]
+fn frames_for_several_processes_at_an_address_never_share_a_datagram() {
+    let mut outbox = Outbox::new(1024, 64);
+    for (share, bytes) in [(0, b"a"), (1, b"b"), (0, b"c"), (1, b"d")] {
+        outbox.reserve(1).expect("room")[0] = bytes[0];
+        outbox.commit(1, Flow { destination: to(1), share, tos: 0 }, false);
+    }
+    put(&mut outbox, 1, 2, b"e");
+    outbox.gather();
+    let expected = [(1, 2, b"ac".to_vec()), (1, 1, b"e".to_vec()), (1, 2, b"bd".to_vec())];
+    assert_eq!(shape(&outbox), expected, "each process's come in one go");
+}
+
+#[test]
 fn a_batch_never_outgrows_a_datagram() {
     let mut outbox = Outbox::new(1 << 20, 64);
     for _ in 0..64 {
@@ -107,7 +120,7 @@ fn a_batch_never_outgrows_a_datagram() {
 fn a_short_frame_that_may_wait_travels_behind_longer_ones() {
     let mut outbox = Outbox::new(1024, 64);
     outbox.reserve(1).expect("room")[0] = b'a';
-    outbox.commit(1, to(1), 0, true);
+    outbox.commit(1, Flow { destination: to(1), share: 0, tos: 0 }, true);
     for frame in [&b"11"[..], b"22", b"33"] {
         put(&mut outbox, 1, 0, frame);
     }

@@ -2,7 +2,7 @@
 //! carried it. It needs no privilege, and a newcomer sees what a network is worth whose links are slower than the processors.
 
 use crate::inbox::Datagram;
-use crate::outbox::{Batch, Outbox};
+use crate::outbox::{Batch, Flow, Outbox};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -58,8 +58,7 @@ impl Link {
 /// A frame on a link.
 struct Waiting {
     due: Instant,
-    destination: SocketAddr,
-    tos: u8,
+    flow: Flow,
     bytes: Vec<u8>,
 }
 
@@ -92,8 +91,8 @@ impl Departures {
 
     /// Takes a batch, if there is room where it waits.
     pub(crate) fn take(&mut self, now: Instant, arena: &[u8], batch: &Batch) -> bool {
-        let (destination, tos) = (batch.destination(), batch.tos());
-        let line = self.line(destination);
+        let flow = batch.flow();
+        let line = self.line(flow.destination);
         if line.bytes > 0 && line.bytes + batch.length() > QUEUE {
             return false;
         }
@@ -101,7 +100,7 @@ impl Departures {
         for piece in batch.pieces() {
             for frame in arena[piece.clone()].chunks(usize::from(batch.segment()).max(1)) {
                 let due = line.link.depart(now, frame.len());
-                line.queue.push_back(Waiting { due, destination, tos, bytes: frame.to_vec() });
+                line.queue.push_back(Waiting { due, flow, bytes: frame.to_vec() });
                 line.bytes += frame.len();
             }
         }
@@ -111,12 +110,11 @@ impl Departures {
     /// Moves what has left its link by now to where the kernel takes it from, as far as there is room.
     pub(crate) fn release(&mut self, now: Instant) {
         for line in self.lines.values_mut() {
-            while let Some(Waiting { destination, tos, bytes, .. }) =
-                line.queue.front().filter(|frame| frame.due <= now)
+            while let Some(Waiting { flow, bytes, .. }) = line.queue.front().filter(|frame| frame.due <= now)
             {
                 let Some(space) = self.ready.reserve(bytes.len()) else { return };
                 space.copy_from_slice(bytes);
-                self.ready.commit(bytes.len(), *destination, *tos, false);
+                self.ready.commit(bytes.len(), *flow, false);
                 line.bytes -= bytes.len();
                 line.queue.pop_front();
             }
@@ -182,7 +180,7 @@ mod tests {
         let mut outbox = Outbox::new(1 << 20, 64);
         for last in peers {
             outbox.reserve(58).unwrap().fill(*last);
-            outbox.commit(58, peer(*last), 0, false);
+            outbox.commit(58, Flow { destination: peer(*last), share: 0, tos: 0 }, false);
         }
         outbox
     }

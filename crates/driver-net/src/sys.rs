@@ -8,6 +8,7 @@
 pub(crate) mod bpf;
 pub(crate) mod ethtool;
 pub(crate) mod frames;
+pub(crate) mod rights;
 pub(crate) mod xdp;
 
 use crate::inbox::Arrival;
@@ -294,6 +295,15 @@ fn grow_buffer(socket: BorrowedFd<'_>, forced: i32, plain: i32, size: ByteCount)
 
 /// Lets only what passes a classic BPF program into a socket.
 pub(crate) fn set_filter(socket: BorrowedFd<'_>, program: &[libc::sock_filter]) -> io::Result<()> {
+    set_program(socket, libc::SO_ATTACH_FILTER, program)
+}
+
+/// Attaches a classic BPF program to a socket by an option of its own.
+pub(crate) fn set_program(
+    socket: BorrowedFd<'_>,
+    option: i32,
+    program: &[libc::sock_filter],
+) -> io::Result<()> {
     // The kernel copies the program and only reads it; the C type has no const.
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
     // SAFETY: the pointer and the length describe one `sock_fprog`, which names `program`; both live for the call.
@@ -301,7 +311,7 @@ pub(crate) fn set_filter(socket: BorrowedFd<'_>, program: &[libc::sock_filter]) 
         libc::setsockopt(
             socket.as_raw_fd(),
             libc::SOL_SOCKET,
-            libc::SO_ATTACH_FILTER,
+            option,
             (&raw const program).cast(),
             size_of::<libc::sock_fprog>() as libc::socklen_t,
         )

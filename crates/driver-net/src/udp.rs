@@ -6,8 +6,10 @@
 //! RoCE) merging on the way out must be off. And where such a peer numbers its own datagrams, as the kernel's RoCE does, a
 //! UDP socket does not show by what: its CRC can be checked behind a [`PacketTransport`](crate::PacketTransport) only.
 
+use crate::handover::Sorter;
 use crate::inbox::{Arrival, Datagram, Inbox, SLOT};
 use crate::outbox::{MAX_SEGMENTS, Outbox};
+use crate::shared::Share;
 use crate::transport::{OpenError, PATIENCE, Transport, sealed};
 use crate::{route, sys};
 use nix::libc;
@@ -35,6 +37,9 @@ pub struct UdpOptions {
     /// Everything goes to this address, whomever it is for: a switch that sends it on, where frames have headers that say to whom. The
     /// sockets are then the two ends of a cable.
     pub via: Option<SocketAddr>,
+    /// Other processes of the user may have the address, too: each has a share of the numbers that frames are for, and this byte of a frame says
+    /// whose it is. None: the address is this process's alone.
+    pub shared_by: Option<usize>,
 }
 
 impl Default for UdpOptions {
@@ -46,6 +51,7 @@ impl Default for UdpOptions {
             merge_sent: MAX_SEGMENTS,
             merge_received: true,
             via: None,
+            shared_by: None,
         }
     }
 }
@@ -63,6 +69,8 @@ pub struct UdpTransport {
     socket: UdpSocket,
     local: SocketAddr,
     max_frames: usize,
+    /// If others may have the address.
+    sorter: Option<Sorter>,
     via: Option<SocketAddr>,
     sender: sys::Sender,
     receiver: sys::Receiver,
@@ -77,13 +85,22 @@ impl UdpTransport {
     /// If the address is not this machine's, is in use, or the kernel lacks an option.
     pub fn open(local: SocketAddr, options: UdpOptions) -> Result<Self, OpenError> {
         let at = |expected, error, remedy| OpenError { expected, place: local.to_string(), error, remedy };
-        let socket = UdpSocket::bind(local).map_err(|error| {
-            at(
-                "a free UDP port at an address of this machine",
-                error,
-                "stop who holds it or choose another address",
-            )
-        })?;
+        let (socket, sorter) = match options.shared_by {
+            Some(byte) => {
+                let (socket, share) = Share::take(local, byte)?;
+                (socket, Some(Sorter::new(share, byte)))
+            }
+            None => {
+                let socket = UdpSocket::bind(local).map_err(|error| {
+                    at(
+                        "a free UDP port at an address of this machine",
+                        error,
+                        "stop who holds it or choose another address",
+                    )
+                })?;
+                (socket, None)
+            }
+        };
         let set = |level, name, value| sys::set_option(socket.as_fd(), level, name, value);
         let set_up = || -> io::Result<usize> {
             if local.is_ipv4() {
@@ -119,11 +136,24 @@ impl UdpTransport {
             socket,
             local,
             max_frames,
+            sorter,
             via: options.via,
             sender: sys::Sender::new(),
             receiver: sys::Receiver::new(),
             arrivals: Vec::new(),
         })
+    }
+}
+
+impl UdpTransport {
+    /// Its share of the address: the byte by which frames say that they are for it.
+    pub fn share(&self) -> u8 {
+        self.sorter.as_ref().map_or(0, Sorter::number)
+    }
+
+    /// Frames that came to this socket and were for another one at the address, which has been given them.
+    pub fn handed_over(&self) -> u64 {
+        self.sorter.as_ref().map_or(0, Sorter::handed_over)
     }
 }
 
@@ -143,7 +173,11 @@ impl sealed::Transport for UdpTransport {
     }
 
     fn interface_to(&self, peer: IpAddr) -> io::Result<u32> {
-        route::interface_to(self.via.map_or(peer, |via| via.ip()))
+        match self.via {
+            Some(via) => route::interface_to(via.ip()),
+            None if peer == self.local.ip() => route::interface_from_itself(peer),
+            None => route::interface_to(peer),
+        }
     }
 
     fn receive(&mut self, inbox: &mut Inbox, wait: bool) -> io::Result<usize> {
@@ -151,18 +185,20 @@ impl sealed::Transport for UdpTransport {
         for (index, arrival) in self.arrivals.iter().enumerate() {
             match arrival.source {
                 Some(source) if !arrival.truncated => {
-                    let start = index * SLOT;
-                    inbox.add(
-                        Datagram {
-                            source,
-                            destination: self.local,
-                            tos: arrival.tos,
-                            identification: 0,
-                            interface: arrival.interface,
-                        },
-                        start..start + arrival.length,
-                        arrival.segment,
-                    );
+                    let bytes = index * SLOT..index * SLOT + arrival.length;
+                    let datagram = Datagram {
+                        source,
+                        destination: self.local,
+                        tos: arrival.tos,
+                        identification: 0,
+                        interface: arrival.interface,
+                    };
+                    match &mut self.sorter {
+                        None => inbox.add(datagram, bytes, arrival.segment),
+                        Some(sorter) => {
+                            sorter.sort(self.socket.as_fd(), datagram, bytes, arrival.segment, inbox);
+                        }
+                    }
                 }
                 _ => inbox.add_malformed(),
             }

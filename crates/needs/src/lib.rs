@@ -108,17 +108,27 @@ pub fn ipv6() -> Result<(), Missing> {
     }
 }
 
+/// To be root.
+///
+/// # Errors
+/// If the user is another.
+pub fn root() -> Result<(), Missing> {
+    // The folder of a process belongs to its effective user.
+    match std::fs::metadata("/proc/self").expect("Linux").uid() {
+        0 => Ok(()),
+        user => Err(Missing {
+            remedy: Remedy::Root,
+            why: format!("expected root, found user {user}; run as root"),
+        }),
+    }
+}
+
 /// Network namespaces: root, iproute2, and a kernel that lets root have them.
 ///
 /// # Errors
 /// If one of the three is missing.
 pub fn namespaces() -> Result<(), Missing> {
-    // The folder of a process belongs to its effective user.
-    let user = std::fs::metadata("/proc/self").expect("Linux").uid();
-    if user != 0 {
-        let why = format!("expected root for network namespaces, found user {user}; run as root");
-        return Err(Missing { remedy: Remedy::Root, why });
-    }
+    root()?;
     program("ip", "iproute2")?;
     program("tc", "iproute2")?;
     program("unshare", "util-linux")?;

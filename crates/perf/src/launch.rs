@@ -119,7 +119,7 @@ pub struct RunningFabric {
     pub manager: Managers,
     /// What the ranks' names begin with: no other node's does.
     pub prefix: String,
-    /// The ranks' addresses, in rank order.
+    /// The ranks' addresses, in rank order; fewer than ranks go round.
     pub addresses: Vec<IpAddr>,
     /// The switch that RoCE v1 frames in UDP datagrams go to.
     pub via: Option<IpAddr>,
@@ -156,6 +156,8 @@ pub struct ChildArguments {
     pub ipv6: bool,
     /// Ranks' frames are those of RDMA devices, whose queue pairs are not ours. Faults are the switches' then, there and back.
     pub verbs: bool,
+    /// The ranks' addresses where they are on loopback and there is a reason for others than those of the run; fewer than ranks go round.
+    pub addresses: Vec<IpAddr>,
     /// Cores of each switch, on loopback alone; none is one.
     pub cores: u16,
     /// What starts each rank, with the rank's command line as its arguments: a guest, for instance.
@@ -272,7 +274,7 @@ impl Processes {
         captures: Option<PathBuf>,
     ) -> Self {
         let RunningFabric { manager, prefix, addresses, via } = fabric;
-        assert_eq!(addresses.len(), usize::from(shape.ranks()), "an address for each rank");
+        assert!(!addresses.is_empty(), "an address for the ranks");
         Self {
             ground: Ground::Running { addresses, via },
             wiring: wiring(shape),
@@ -553,13 +555,17 @@ impl Processes {
     }
 
     fn address(&self, place: NetnsNode) -> IpAddr {
-        match &self.ground {
-            Ground::Namespaces(fabric) => fabric.address(place),
-            Ground::Loopback { block: [a, b, c] } => IpAddr::from([*a, *b, *c, place.number()]),
-            Ground::Running { addresses, .. } => match place {
-                NetnsNode::Host(host) => addresses[host],
-                NetnsNode::Switch(_) => unreachable!("switches of a fabric that runs already have their own"),
-            },
+        let of = |addresses: &[IpAddr], host: usize| addresses[host % addresses.len()];
+        match (&self.ground, place) {
+            (Ground::Namespaces(fabric), _) => fabric.address(place),
+            (Ground::Loopback { .. }, NetnsNode::Host(host)) if !self.arguments.addresses.is_empty() => {
+                of(&self.arguments.addresses, host)
+            }
+            (Ground::Loopback { block: [a, b, c] }, _) => IpAddr::from([*a, *b, *c, place.number()]),
+            (Ground::Running { addresses, .. }, NetnsNode::Host(host)) => of(addresses, host),
+            (Ground::Running { .. }, NetnsNode::Switch(_)) => {
+                unreachable!("switches of a fabric that runs already have their own")
+            }
         }
     }
 

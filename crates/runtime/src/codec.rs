@@ -7,7 +7,7 @@ use quincunx_driver_net::{Codec, Datagram, Emitted};
 use quincunx_engine::{Engine, Frame, PortId};
 use quincunx_wire::{
     Aeth, Framing, Operation, ParseError, RoceHeader, SharedPayload, Syndrome, UdpPath, emit_datagram,
-    emit_shared_datagram, parse_identified_datagram, v1,
+    emit_shared_datagram, grh, parse_identified_datagram, v1,
 };
 use std::net::SocketAddr;
 
@@ -22,6 +22,14 @@ const ELSEWHERE: PortId = PortId(u16::MAX);
 
 /// The longest datagram: global route header and others, 4096 bytes of payload, ICRC.
 const FRAME_LIMIT: usize = 4096 + 104;
+
+/// Where in a datagram the upper byte of its destination queue pair is: behind the first five bytes of the BTH.
+pub(crate) const fn share_at(framing: Framing) -> usize {
+    match framing {
+        Framing::RoceV2 => 5,
+        Framing::RoceV1 => grh::LENGTH + 5,
+    }
+}
 
 /// The codec of a node whose ports are interfaces, each of which has a number from when it is first asked for. As long as none is, the
 /// node has one port, and all comes by that.
@@ -135,6 +143,7 @@ fn emitted(header: &RoceHeader, length: usize) -> Emitted {
     Emitted {
         length,
         destination: SocketAddr::new(header.destination, ROCE_PORT),
+        share: header.destination_qp.share(),
         tos: header.traffic_class,
         // Requests must stay in order, and a NAK wants to be early; an ACK only has to come.
         may_wait: matches!(header.operation, Operation::Acknowledge(Aeth { syndrome: Syndrome::Ack(_), .. })),

@@ -37,6 +37,14 @@ impl HostNode {
         }
     }
 
+    /// Its share of its address, if other ranks of this machine may have that, too.
+    pub(crate) fn share(&mut self) -> u8 {
+        match self {
+            Self::Socket(node) => node.transport_mut().share(),
+            Self::Offloaded(_) => 0,
+        }
+    }
+
     /// Behind which of its ports each neighbour of a group is.
     pub(crate) fn bind(&mut self, context: &GroupContext, any_interface: bool) -> Result<Bound, Refusal> {
         match self {

@@ -17,7 +17,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use crate::Capture;
-use crate::codec::{ROCE_PORT, RoceCodec};
+use crate::codec::{ROCE_PORT, RoceCodec, share_at};
 
 /// How often a process that waits looks for instructions of the manager.
 pub(crate) const INSTRUCTION_POLL: Duration = Duration::from_millis(20);
@@ -75,11 +75,13 @@ impl Bound {
             return Ok(Self::anywhere());
         }
         let own = node.local().ip();
-        // Of what passes through a switch, neither end is here.
-        let ends =
-            context.all_connections().flat_map(|connection| [connection.local.ip, connection.remote.ip]);
+        // Of what passes through a switch, neither end is here; of what goes to another process at this address, both are.
+        let ends = context.all_connections().flat_map(|connection| {
+            let local = Some(connection.local.ip).filter(|local| *local != own);
+            [local, Some(connection.remote.ip)].into_iter().flatten()
+        });
         let mut ports = BTreeMap::new();
-        for address in ends.filter(|address| *address != own) {
+        for address in ends {
             if let Entry::Vacant(place) = ports.entry(address) {
                 let interface = node.interface_to(address).map_err(|error| {
                     Refusal::new(
@@ -273,6 +275,16 @@ fn check(options: &ProcessOptions) -> Result<(), RuntimeError> {
     Err(RuntimeError::Link { expected: format!("a link for the {framing} frames of a {node}"), found })
 }
 
+/// The socket as asked for; a rank's UDP socket may have others of this machine at its address.
+fn shared(options: &ProcessOptions) -> TransportOptions {
+    match (&options.transport, options.description.role) {
+        (TransportOptions::Udp(udp), Role::Host) => {
+            TransportOptions::Udp(UdpOptions { shared_by: Some(share_at(options.framing)), ..*udp })
+        }
+        (other, _) => other.clone(),
+    }
+}
+
 /// Opens a node's socket.
 pub(crate) fn open<E>(engine: E, options: &ProcessOptions) -> Result<SocketNode<E>, RuntimeError>
 where
@@ -280,7 +292,7 @@ where
 {
     check(options)?;
     let local = SocketAddr::new(options.description.address, ROCE_PORT);
-    let transport = AnyTransport::open(local, &options.transport)?;
+    let transport = AnyTransport::open(local, &shared(options))?;
     let mut node = Node::new(engine, 1, RoceCodec::new(options.framing), transport, options.node.clone())?;
     if let Some(path) = &options.capture {
         let capture = Capture::create(path, &options.description.name, options.framing)
@@ -290,13 +302,15 @@ where
     Ok(node)
 }
 
-/// Attaches a node to the manager; `queue_pairs` are those that it has, if it does not make them with any number.
+/// Attaches a node to the manager; `queue_pairs` are those that it has, if it does not make them with any number, and `share` is that of its
+/// address.
 pub(crate) fn attach(
     options: &ProcessOptions,
     queue_pairs: Vec<QpNumber>,
+    share: u8,
 ) -> Result<Attachment, RuntimeError> {
     let client = ControlClient::connect(options.manager.clone(), options.control.clone())?;
     let encapsulation = encapsulation(&options.transport);
-    let description = NodeDescription { encapsulation, queue_pairs, ..options.description.clone() };
+    let description = NodeDescription { encapsulation, queue_pairs, share, ..options.description.clone() };
     Ok(client.attach(&description)?)
 }

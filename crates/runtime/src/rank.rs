@@ -106,8 +106,8 @@ impl Rank {
     /// # Errors
     /// If the socket or the manager cannot be had.
     pub fn attach(catalog: Catalog, options: &ProcessOptions) -> Result<Self, RuntimeError> {
-        let node = HostNode::open(options)?;
-        let attachment = attach(options, node.queue_pairs())?;
+        let mut node = HostNode::open(options)?;
+        let attachment = attach(options, node.queue_pairs(), node.share())?;
         Ok(Self {
             node,
             catalog,

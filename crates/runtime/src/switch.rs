@@ -66,7 +66,7 @@ pub fn serve_linked_switch(
             let attachment = if is_bridge(options) {
                 attach_while_forwarding(options, &mut cores[0], stop)?
             } else {
-                Some(attach(options, cores[0].queue_pairs())?)
+                Some(attach(options, cores[0].queue_pairs(), 0)?)
             };
             let Some(attachment) = attachment else { return Ok(()) };
             let NodeDescription { name, memory, .. } = description;
@@ -125,7 +125,7 @@ fn attach_while_forwarding(
     // A thread by itself: who is to stop does not wait for it. It ends when nobody listens.
     thread::spawn(move || {
         loop {
-            let attached = attach(&options, Vec::new());
+            let attached = attach(&options, Vec::new(), 0);
             let is_done = attached.is_ok();
             if sender.send(attached).is_err() || is_done {
                 return;

@@ -24,6 +24,11 @@ impl QpNumber {
     pub const fn value(self) -> u32 {
         self.0
     }
+
+    /// Which of the hosts at its address it belongs to, where several processes of a machine have one: the upper byte.
+    pub const fn share(self) -> u8 {
+        (self.0 >> 16) as u8
+    }
 }
 
 /// One end of a flow: `<IP, QP>` (EPIC 3.1).

@@ -174,7 +174,7 @@ proptest! {
     fn every_node_description_arrives_as_it_was_sent(
         name in "\\PC{0,8}",
         (is_switch, is_ethernet) in any::<(bool, bool)>(),
-        (ip, max_endpoints, memory) in any::<(IpAddr, u32, u64)>(),
+        (ip, share, max_endpoints, memory) in any::<(IpAddr, u8, u32, u64)>(),
         cores in prop::collection::vec(any::<IpAddr>(), 0..3),
         designs in prop::collection::btree_set("\\PC{0,8}", 0..3),
         (memory_unit, one_group_a_port, max_fan_in) in (1u64.., any::<bool>(), any::<u16>()),
@@ -189,6 +189,7 @@ proptest! {
         });
         let node = NodeDescription {
             role,
+            share,
             cores,
             encapsulation,
             designs,

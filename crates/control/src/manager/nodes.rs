@@ -8,19 +8,15 @@ use alloc::string::{String, ToString};
 use core::net::IpAddr;
 use quincunx_collective::GroupId;
 use quincunx_units::ByteCount;
-use quincunx_wire::{Endpoint, MAX_QPN, QpNumber};
-
-/// Queue pairs 0 and 1 have a meaning of their own; the next few are left to whatever
-/// else runs at the address.
-const FIRST_QP: u32 = 16;
+use quincunx_wire::{Endpoint, QpNumber};
 
 /// All attached nodes.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct Nodes {
     nodes: BTreeMap<String, Node>,
-    /// By address, also of nodes that are gone: a node that comes back does not get the queue pairs of its former
+    /// By address and share, also of nodes that are gone: a node that comes back does not get the queue pairs of its former
     /// life, for which packets may still be under way.
-    next_qp: BTreeMap<IpAddr, u32>,
+    next_qp: BTreeMap<(IpAddr, u8), u32>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -62,7 +58,10 @@ impl Nodes {
             return Err(AttachError::NameTaken { name: name.clone() });
         }
         for (core, address) in description.addresses().enumerate() {
-            let other = self.iter().find(|node| node.addresses().any(|other| other == address));
+            let has = |node: &&NodeDescription| {
+                node.addresses().any(|other| other == address) && !node.shares_with(&description)
+            };
+            let other = self.iter().find(has);
             let twice = description.addresses().take(core).any(|other| other == address);
             if let Some(holder) = other.or(twice.then_some(&description)) {
                 let (name, holder) = (name.clone(), holder.name.clone());
@@ -105,7 +104,7 @@ impl Nodes {
         // A node that claims more than there are numbers has as many as there are numbers.
         let numbers = match node.description.queue_pairs.len() as u32 {
             // One core may have to have all of them.
-            0 => (MAX_QPN - FIRST_QP + 1) / node.description.addresses().len() as u32,
+            0 => node.description.numbers().count() as u32 / node.description.addresses().len() as u32,
             own => own,
         };
         node.description.max_endpoints.min(numbers).saturating_sub(used as u32)
@@ -127,7 +126,9 @@ impl Nodes {
         let node = self.nodes.get_mut(name).expect("an attached node");
         let cores = node.description.addresses().len();
         let ip = node.description.addresses().nth(core).expect("a core of the node");
-        let next = self.next_qp.entry(node.description.address).or_insert(FIRST_QP);
+        let numbers = node.description.numbers();
+        let key = (node.description.address, node.description.share);
+        let next = self.next_qp.entry(key).or_insert(*numbers.start());
         let own = &node.description.queue_pairs;
         let qp = loop {
             // Those that it has come by turns: packets for the one before may still be under way.
@@ -135,7 +136,7 @@ impl Nodes {
                 0 => QpNumber::new(*next),
                 count => own[*next as usize % count],
             };
-            *next = if *next == MAX_QPN { FIRST_QP } else { *next + 1 };
+            *next = if *next == *numbers.end() { *numbers.start() } else { *next + 1 };
             if core_of(qp, cores) == core && !node.taken.values().any(|taken| taken.endpoints.contains(&qp)) {
                 break qp;
             }

@@ -11,6 +11,7 @@ use quincunx_designs::CATALOG;
 use quincunx_fabric::IncTree;
 use quincunx_units::ByteCount;
 use quincunx_wire::QpNumber;
+use std::collections::{BTreeMap, BTreeSet};
 
 fn installed(instruction: &Instruction) -> &GroupContext {
     match instruction {
@@ -461,6 +462,72 @@ fn senseless_requests_are_refused_and_leave_nothing_behind() {
         assert!(error.starts_with(expected) && !error.contains('\n'), "{error}");
     }
     assert_eq!(site.manager.groups().count(), 0);
+}
+
+/// A host that shares the address of `r0`.
+fn sharer(number: u8, share: u8) -> NodeDescription {
+    NodeDescription { address: host(0).address, share, ..host(number) }
+}
+
+#[test]
+fn hosts_with_shares_of_one_address_get_queue_pairs_of_their_own() {
+    let mut site = Site::new(1, 1);
+    [1, 7].into_iter().zip(1..).for_each(|(share, number)| site.attach(sharer(number, share)));
+    let mut given = BTreeMap::new();
+    for _ in 0..3 {
+        for (node, instruction) in site.begin(&request(3, "epic-3")).unwrap() {
+            if let (Instruction::Install(context), true) = (instruction, node.starts_with('r')) {
+                let numbers = given.entry(node).or_insert_with(Vec::new);
+                numbers.push(context.connections[0].local.qp.value());
+                assert_eq!(context.connections[0].local.ip, host(0).address);
+            }
+        }
+    }
+    let numbers = |share: u32| (16..19).map(|number| share << 16 | number).collect::<Vec<_>>();
+    let expected = [("r0", 0), ("r1", 1), ("r2", 7)];
+    assert_eq!(given, expected.map(|(name, share)| (name.to_string(), numbers(share))).into());
+}
+
+#[test]
+fn a_share_s_numbers_come_again_when_all_have_been_given_away() {
+    let mut site = Site::new(0, 0);
+    [(0, 1), (1, 2)].into_iter().for_each(|(number, share)| {
+        site.attach(NodeDescription { max_endpoints: 1 << 20, ..sharer(number, share) });
+    });
+    let (mut wanted, mut seen) = (request(2, "ring"), BTreeSet::new());
+    // One queue pair at each rank and in each lane.
+    set(&mut wanted, "group.lanes", 8);
+    for _ in 0..=(0x1_0000 - 16) / 8 {
+        let told = site.begin(&wanted).unwrap();
+        let group = installed(&told[0].1).group;
+        for (node, instruction) in &told {
+            let share = if node == "r0" { 1 } else { 2 };
+            let held = installed(instruction).connections.iter().map(|own| own.local.qp);
+            let held: Vec<QpNumber> = held.collect();
+            assert_eq!(held.len(), 8);
+            assert!(held.iter().all(|qp| qp.share() == share && qp.value() & 0xffff >= 16), "{held:?}");
+            seen.extend(held);
+            site.report(node, group, Report::Installed);
+        }
+        site.remove(group);
+    }
+    assert_eq!(seen.len(), 2 * (0x1_0000 - 16));
+}
+
+#[test]
+fn an_address_is_shared_by_hosts_of_different_shares_alone() {
+    let mut site = Site::new(0, 1);
+    let taken = |node| matches!(site.try_attach(node), Err(AttachError::AddressTaken { holder, .. }) if holder == "r0");
+    let own = vec![QpNumber::new(17)];
+    let address = host(0).address;
+    let refused = [
+        sharer(1, 0),
+        NodeDescription { queue_pairs: own, ..sharer(1, 1) },
+        NodeDescription { address, share: 1, ..switch(0) },
+        NodeDescription { cores: vec![address], ..switch(0) },
+    ];
+    assert!(refused.map(taken).iter().all(|taken| *taken));
+    site.attach(sharer(1, 1));
 }
 
 #[test]

@@ -125,7 +125,10 @@ impl<P: Payload> Datapath<P> for Passage<P> {
         out: &mut dyn DatapathSink<P>,
     ) {
         let (header, payload) = (frame.header, frame.payload);
-        let to = self.ranks.iter().position(|rank| *rank == header.destination).map(|edge| edge as u16);
+        // Of ranks at one address it is the next one: what comes in over an edge is for that.
+        let count = self.ranks.len();
+        let mut next = (1..=count).map(|further| (usize::from(edge) + further) % count);
+        let to = next.find(|rank| self.ranks[*rank] == header.destination).map(|edge| edge as u16);
         let is_first = Self::is_first(header.operation);
         let is_first =
             is_first.filter(|_| P::view_length(P::reborrow(payload)) == self.aggregator.shape().payload);

@@ -6,6 +6,7 @@ mod cores;
 mod experts;
 mod groups;
 mod mesh;
+mod one_address;
 mod remake;
 mod seeds;
 mod strangers;

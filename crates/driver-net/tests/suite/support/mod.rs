@@ -334,6 +334,12 @@ impl Codec<Transfer> for ToyCodec {
         out[1..HEADER].copy_from_slice(&number.to_be_bytes());
         let length = HEADER + frame.payload.len();
         out[HEADER..length].copy_from_slice(frame.payload);
-        Emitted { length, destination: self.peers[usize::from(port.0)], tos: self.tos, may_wait: false }
+        Emitted {
+            length,
+            destination: self.peers[usize::from(port.0)],
+            share: 0,
+            tos: self.tos,
+            may_wait: false,
+        }
     }
 }

@@ -155,6 +155,28 @@ fn acknowledges_and_what_is_not_added_up_take_what_a_forwarded_frame_takes() {
 }
 
 #[test]
+fn of_ranks_at_one_address_the_next_one_gets_the_results() {
+    let config = PassageConfig {
+        shape: Shape::of_ports(RANKS),
+        reduction: sum_of(DataType::F32),
+        ranks: vec![address(0); RANKS.into()],
+        initial_psn: Psn::new(0xff_ffff),
+        latencies: Latencies::default(),
+    };
+    let mut passage = Passage::<LengthOnly>::new(config, None).unwrap();
+    let mut sent = Vec::new();
+    for rank in 0..RANKS {
+        let header = RoceHeader::new(address(0), address(0), QpNumber::new(0x11), Psn::new(0xff_ffff), FIRST);
+        let payload = LengthOnly::zeroed(PAYLOAD);
+        let frame = Frame { header: &header, payload: payload.view(0..PAYLOAD) };
+        let mut out = Out::default();
+        passage.handle_frame(Instant::ZERO, rank, frame, &mut out);
+        sent.extend(out.sent.into_iter().map(|(edge, _)| edge));
+    }
+    assert_eq!(sent, [1, 2, 0]);
+}
+
+#[test]
 fn its_buffers_are_nine_kilobytes_a_place_with_eight_ports() {
     let config = PassageConfig {
         shape: Shape::of_ports(8),
