@@ -5,7 +5,9 @@
  * communicator call the same collectives in the same order. In place is recvbuff == sendbuff, for qxAllGather sendbuff == recvbuff +
  * rank * count elements, for qxReduceScatter recvbuff == sendbuff + rank * count.
  *
- * No call aborts: misuse is qxInvalidArgument, a rank that has died qxRemoteError at all others; qxGetLastError says why in one line. */
+ * No call aborts: misuse is qxInvalidArgument, a rank that has died qxRemoteError at all others; qxGetLastError says why in one line. If a
+ * rank calls another collective than the others, or one of another type, operation, root or length, that is qxRemoteError at every rank: the
+ * line names two ranks and what each has called. */
 #ifndef QUINCUNX_H
 #define QUINCUNX_H
 

@@ -405,6 +405,7 @@ pub(crate) fn words(header: &Message) -> String {
                     format!("group {group} takes the place of {from}, from collective {first} on")
                 }
                 Instruction::Remove(group) => format!("forget group {group}"),
+                Instruction::TellCalls(group) => format!("tell what you have called in group {group}"),
                 Instruction::Failed { group, failure } => format!("group {group} has failed: {failure}"),
             };
             words + &of(session)
@@ -443,6 +444,9 @@ pub(crate) fn words(header: &Message) -> String {
                 Report::Corrupted { reason } => format!("group {group} is corrupted: {reason}"),
                 Report::Removed => format!("group {group} is forgotten"),
                 Report::Locked(_) => format!("the locks of group {group} are counted"),
+                Report::Called { calls, .. } => {
+                    format!("of group {group} {} collectives are called", calls.len())
+                }
                 Report::Suspended(progress) => {
                     format!("group {group} is forgotten, and collective {} is complete", progress.complete)
                 }

@@ -39,6 +39,7 @@ impl From<RuntimeError> for CommError {
         match error {
             RuntimeError::GroupFailed { .. }
             | RuntimeError::PeerFailed { .. }
+            | RuntimeError::Disagreement(_)
             | RuntimeError::Corrupted { .. } => Self::Group(text),
             RuntimeError::TimedOut { .. } => Self::TimedOut(text),
             RuntimeError::Rejected(_) => Self::Misuse(text),

@@ -198,14 +198,11 @@ impl Group {
                 };
                 let reduction = operation.reduction();
                 let (promise, handle) = pair();
-                if length == 0 && operation != Operation::Barrier {
-                    drop((source, sink));
-                    promise.end(Ok(()));
-                    return Ok(handle);
-                }
                 let deadline = self.deadline();
                 let job = Job {
-                    collective,
+                    called: collective,
+                    // Of nothing, too, ranks see that all have called it.
+                    collective: if length == 0 { Collective::Barrier } else { collective },
                     reduction: reduction.map_or(MOVED, |(reduction, _)| reduction),
                     averages: reduction.is_some_and(|(_, op)| op == Op::Average),
                     source,

@@ -2,7 +2,7 @@
 
 use crate::buffers::{Sink, Source};
 use crate::handle::Promise;
-use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction};
+use quincunx_collective::{Collective, DataType, Numbers, Op, Payload, Rank, ReduceOp, Reduction};
 use quincunx_runtime::Finished;
 use std::time::Instant;
 
@@ -11,6 +11,9 @@ const CHUNK: usize = 1 << 20;
 
 /// A job of a group's queue. The buffers come first: they are given back before anybody hears of the end.
 pub(crate) struct Job {
+    /// What the application has called.
+    pub(crate) called: Collective,
+    /// What runs.
     pub(crate) collective: Collective,
     pub(crate) reduction: Reduction,
     /// Whether the result is divided by the number of ranks.
@@ -45,6 +48,12 @@ impl Job {
     /// Whether all chunks have begun.
     pub(crate) fn is_begun(&self) -> bool {
         self.begun && self.next >= self.length
+    }
+
+    /// What the application has asked for: how elements combine, and what they are.
+    pub(crate) const fn operation(&self) -> (Op, DataType) {
+        let Reduction { op, data_type } = self.reduction;
+        (if self.averages { Op::Average } else { Op::Reduce(op) }, data_type)
     }
 
     /// The next chunk.

@@ -203,6 +203,9 @@ impl Worker {
         }
         let groups: Vec<GroupId> = self.peers.keys().copied().collect();
         for group in groups {
+            if self.rank.is_in_doubt(group) {
+                continue;
+            }
             let peers = self.peers.get_mut(&group).expect("a key");
             if let Err(error) = peers.progress(&mut self.rank) {
                 self.end_group(group, error);
@@ -213,7 +216,7 @@ impl Worker {
     /// Begins the next chunk of a group, if there is one and its design takes one more.
     fn begin_next(&mut self, group: GroupId) -> bool {
         let lane = self.lanes.get_mut(&group).expect("a key");
-        if lane.under_way.len() >= lane.depth {
+        if lane.under_way.len() >= lane.depth || self.rank.is_in_doubt(group) {
             return false;
         }
         let place = (lane.me, lane.ranks);
@@ -227,6 +230,9 @@ impl Worker {
         match self.rank.begin(group, collective, reduction, buffers) {
             Ok(()) => {
                 Counters::add(&self.counters.copied_bytes, job.copied(chunk, lane.ranks));
+                if !was_begun {
+                    self.rank.note_call(group, job.called, job.operation(), job.length as u64);
+                }
                 job.under_way += 1;
                 lane.under_way.push_back(chunk);
                 true

@@ -368,6 +368,8 @@ impl ControlClient {
         let request = proto::ReportRequest { node: node.to_owned(), group: group.0, report };
         let after = self.config.call_timeout;
         let patient = self.config.patience > Duration::ZERO;
+        // What a rank has called it tells again, as long as that matters.
+        let is_repeated = matches!(&request.report, Some(proto::report_request::Report::Called(_)));
         self.background.runtime().spawn(async move {
             let error = match tokio::time::timeout(after.into(), stub.report(request)).await {
                 Ok(Ok(_)) => return,
@@ -375,7 +377,7 @@ impl ControlClient {
                 Err(_) => ClientError::TimedOut { call: "Report", after },
             };
             // What a manager that is gone has not heard, the next one hears when the node attaches again.
-            if patient && matches!(error, ClientError::Lost { .. }) {
+            if is_repeated || patient && matches!(error, ClientError::Lost { .. }) {
                 return;
             }
             // Nobody listens any more when the attachment is gone.
@@ -458,6 +460,7 @@ impl Reporter {
             | Report::Corrupted { .. }
             | Report::Removed
             | Report::Suspended(_)
+            | Report::Called { .. }
             | Report::Locked(_) => None,
         };
         if let Some(outcome) = outcome {
@@ -579,6 +582,7 @@ impl Pump {
                 AgentAction::Resume { group, from, first } => {
                     self.sender.send(Ok(Instruction::Resume { group, from, first }))?;
                 }
+                AgentAction::TellCalls(group) => self.sender.send(Ok(Instruction::TellCalls(group)))?,
                 // The node says that itself, when it is done.
                 AgentAction::Report { report: Report::Removed, .. } => {}
                 AgentAction::Report { group, report } => {

@@ -16,6 +16,7 @@ use quincunx_units::{BitRate, ByteCount, Duration};
 use quincunx_wire::{Endpoint, MAX_QPN, Psn, QpNumber};
 use std::collections::BTreeSet;
 
+mod calls;
 #[cfg(test)]
 mod tests;
 
@@ -456,6 +457,7 @@ pub(crate) fn encode_instruction(instruction: &Instruction) -> proto::Instructio
         Instruction::Install(context) => Kind::Install(encode_context(context)),
         Instruction::Ready(group) => Kind::Ready(proto::GroupReady { group: group.0 }),
         Instruction::Remove(group) => Kind::Remove(proto::RemoveGroup { group: group.0 }),
+        Instruction::TellCalls(group) => Kind::TellCalls(proto::TellCalls { group: group.0 }),
         Instruction::Failed { group, failure } => {
             Kind::Failed(proto::GroupFailed { group: group.0, failure: Some(encode_failure(failure)) })
         }
@@ -475,6 +477,7 @@ pub(crate) fn decode_instruction(instruction: proto::Instruction) -> Decoded<Ins
         Kind::Install(context) => Instruction::Install(Box::new(decode_context(context)?)),
         Kind::Ready(ready) => Instruction::Ready(GroupId(ready.group)),
         Kind::Remove(remove) => Instruction::Remove(GroupId(remove.group)),
+        Kind::TellCalls(tell) => Instruction::TellCalls(GroupId(tell.group)),
         Kind::Failed(failed) => {
             Instruction::Failed { group: GroupId(failed.group), failure: decode_failure(failed.failure)? }
         }
@@ -499,6 +502,7 @@ pub(crate) fn encode_report(report: Report) -> proto::report_request::Report {
             Encoded::Suspended(proto::Suspended { complete, repeats_from })
         }
         Report::Locked(uses) => Encoded::Locked(encode_lock_use(uses)),
+        Report::Called { calls, is_stalled } => Encoded::Called(calls::encode(&calls, is_stalled)),
     }
 }
 
@@ -524,6 +528,10 @@ pub(crate) fn decode_report(report: Option<proto::report_request::Report>) -> De
             Report::Suspended(Progress { complete, repeats_from })
         }
         Encoded::Locked(uses) => Report::Locked(decode_lock_use(uses)),
+        Encoded::Called(called) => {
+            let (calls, is_stalled) = calls::decode(called)?;
+            Report::Called { calls, is_stalled }
+        }
     })
 }
 

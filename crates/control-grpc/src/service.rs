@@ -149,6 +149,9 @@ impl Service {
             Report::DataPlaneFailed { reason } => tracing::warn!(node, group, reason, "data plane failed"),
             Report::Corrupted { reason } => tracing::warn!(node, group, reason, "result corrupted"),
             Report::Locked(_) => {}
+            Report::Called { calls, is_stalled } => {
+                tracing::debug!(node, group, calls = calls.len(), is_stalled, "rank tells its calls");
+            }
             Report::Removed => tracing::debug!(node, group, "node forgot group"),
             Report::Suspended(progress) => {
                 tracing::info!(node, group, complete = progress.complete, "rank stopped");

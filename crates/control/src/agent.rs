@@ -30,6 +30,8 @@ pub enum AgentAction {
         /// What it is lost by.
         failure: crate::GroupFailure,
     },
+    /// Tell what the rank has called last.
+    TellCalls(GroupId),
     /// Go on with a group that was made anew.
     Resume {
         /// The new one, which all nodes have.
@@ -105,6 +107,14 @@ impl Agent {
                     out.push(AgentAction::Suspend { group, failure });
                 }
             }
+            // Of a group that it does not have a rank has called nothing: nobody waits for its answer.
+            Instruction::TellCalls(group) => match self.held.contains_key(&group) {
+                true => out.push(AgentAction::TellCalls(group)),
+                false => {
+                    let report = Report::Called { calls: Vec::new(), is_stalled: false };
+                    out.push(AgentAction::Report { group, report });
+                }
+            },
             Instruction::Remove(group) => self.remove(group, None, out),
             Instruction::Failed { group, failure } => self.remove(group, Some(failure), out),
         }

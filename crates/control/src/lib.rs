@@ -10,6 +10,7 @@
 extern crate alloc;
 
 mod agent;
+mod calls;
 mod engine;
 mod error;
 mod group;
@@ -25,6 +26,7 @@ mod sequence;
 pub mod tree;
 
 pub use agent::{Agent, AgentAction};
+pub use calls::Call;
 pub use engine::{
     AgentNode, ClientNode, ControlCommand, ControlConfig, ControlDrop, ControlEvent, ControlNode,
     ControlTimer, ManagerNode, Message, Pair, Session, StoreNode,

@@ -8,6 +8,7 @@
 
 mod contend;
 mod cores;
+mod inquiry;
 mod life;
 mod nodes;
 mod place;
@@ -19,6 +20,7 @@ pub use life::{HeldGroup, ManagerTimer};
 pub use record::{Change, GroupRecord};
 pub use remake::Remade;
 
+use crate::calls::Call;
 use crate::map::Map;
 use crate::mutation::Mutation;
 use crate::policy::{self, Policy};
@@ -35,6 +37,7 @@ use contend::name_of;
 use core::hash::{Hash, Hasher};
 use core::net::IpAddr;
 use cores::{Lanes, lanes_of};
+use inquiry::Inquiry;
 use life::{Ending, State};
 use nodes::{Nodes, Taken};
 use place::Planned;
@@ -156,6 +159,8 @@ pub enum Instruction {
         /// The collective that all ranks go on with, counted from one.
         first: u64,
     },
+    /// A rank tells what it has called last ([`Report::Called`]).
+    TellCalls(GroupId),
     /// Forget the group, then report.
     Remove(GroupId),
     /// The group is over: stop what runs on it with this error, forget it, then report.
@@ -193,6 +198,13 @@ pub enum Report {
     Suspended(Progress),
     /// A switch has granted and refused its memory to the group so often.
     Locked(LockUse),
+    /// A rank has called these collectives last.
+    Called {
+        /// In the order of their numbers.
+        calls: Vec<Call>,
+        /// It tells them unasked, for one has not come to its end.
+        is_stalled: bool,
+    },
 }
 
 /// Group numbers that are kept as given away at once.
@@ -214,6 +226,8 @@ pub struct Manager {
     endings: BTreeMap<GroupId, Ending>,
     /// Requests that lack what groups that are over still hold, in the order in which they came.
     delayed: Vec<(RequestId, GroupRequest)>,
+    /// What the ranks of a group have called, where that was asked.
+    inquiries: BTreeMap<GroupId, Inquiry>,
     /// Groups that were made anew, by the numbers that they had.
     became: BTreeMap<GroupId, GroupId>,
     mutation: Option<Mutation>,
@@ -256,6 +270,7 @@ impl Manager {
             kept_numbers: 1,
             endings: BTreeMap::new(),
             delayed: Vec::new(),
+            inquiries: BTreeMap::new(),
             became: BTreeMap::new(),
             mutation: None,
         }
@@ -393,13 +408,16 @@ impl Manager {
                     }
                 }
             }
-            Report::Refused { reason } | Report::Corrupted { reason } => {
+            Report::Refused { reason } => {
                 self.fail(group, GroupFailure { node: node.to_string(), reason }, out);
             }
-            Report::DataPlaneFailed { reason } => {
-                // The fault is somewhere on the way to a neighbour: another tree might lead over it again.
-                self.lose_part(group, GroupFailure { node: node.to_string(), reason }, true, out);
+            Report::Corrupted { reason } => {
+                self.doubt(group, GroupFailure { node: node.to_string(), reason }, true, out);
             }
+            Report::DataPlaneFailed { reason } => {
+                self.doubt(group, GroupFailure { node: node.to_string(), reason }, false, out);
+            }
+            Report::Called { calls, is_stalled } => self.hear_calls(node, group, (calls, is_stalled), out),
             Report::Locked(counts) => {
                 if let Some(uses) = &mut entry.uses {
                     uses.insert(node.to_string(), counts);
@@ -763,6 +781,7 @@ impl Manager {
                 );
             }
         }
+        self.assert_inquiries();
         for link in self.map.links() {
             for group in self.map.trees(link) {
                 let lives = self.groups.get(group).is_some_and(|entry| !entry.is_over());
@@ -790,13 +809,15 @@ impl Hash for Manager {
 type ManagerState<'a> = (
     (Instant, &'a Nodes, &'a BTreeMap<GroupId, ManagedGroup>, [u32; 2]),
     (&'a BTreeMap<GroupId, Ending>, &'a [(RequestId, GroupRequest)], &'a BTreeMap<GroupId, GroupId>),
+    &'a BTreeMap<GroupId, Inquiry>,
 );
 
 impl Manager {
     /// The map follows from the rest.
     fn state(&self) -> ManagerState<'_> {
         let numbers = [self.next_group, self.kept_numbers];
-        ((self.now, &self.nodes, &self.groups, numbers), (&self.endings, &self.delayed, &self.became))
+        let parts = (&self.endings, &self.delayed[..], &self.became);
+        ((self.now, &self.nodes, &self.groups, numbers), parts, &self.inquiries)
     }
 }
 

@@ -21,8 +21,10 @@
 //! }
 //! ```
 
+mod calls;
 mod capture;
 mod codec;
+mod doubt;
 mod drops;
 mod host_node;
 mod life;

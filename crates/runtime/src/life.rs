@@ -9,12 +9,11 @@ use quincunx_nodes::{HostCommand, HostEvent, HostRejected};
 use std::fmt;
 use std::time::Instant;
 
+use crate::calls::{Calls, length_of};
+use crate::doubt::Suspicion;
 use crate::process::RuntimeError;
 use crate::rank::{Finished, JoinedGroup, Rank};
 use crate::writes::Delivered;
-
-/// How long the manager has to say what becomes of a group, when a rank has told it that a peer does not answer.
-pub(crate) const VERDICT: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// A group that was made anew, as one of its ranks has seen it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -70,8 +69,10 @@ pub(crate) struct Life {
     done: Option<Finished>,
     /// It is suspended, since when and by what.
     stopped: Option<(Instant, GroupFailure)>,
-    /// A peer does not answer: the manager has been told, and decides.
-    suspect: Option<(Instant, String, String)>,
+    /// Something is wrong with it: the manager has been told, and decides.
+    pub(crate) suspicion: Option<Suspicion>,
+    /// What the application has called.
+    pub(crate) calls: Calls,
     /// Whether the manager may make it anew: it runs in switches.
     may_go_on: bool,
     /// Its owner begins collectives and takes their ends himself, several at once: nobody here could run them again.
@@ -87,10 +88,21 @@ impl Life {
             running: None,
             done: None,
             stopped: None,
-            suspect: None,
+            suspicion: None,
+            calls: Calls::new(),
             may_go_on,
             is_owners: false,
         }
+    }
+
+    /// Whether something runs here that has to end.
+    pub(crate) const fn is_busy(&self) -> bool {
+        self.own.is_some() || self.running.is_some()
+    }
+
+    /// Whether it may lose something and go on, with what runs here.
+    pub(crate) const fn goes_on(&self) -> bool {
+        self.may_go_on && !self.is_owners
     }
 
     fn complete(&mut self, finished: Finished, keeps: usize) {
@@ -155,12 +167,14 @@ impl Rank {
             return Err(HostRejected::from(quincunx_engine::verbs::RequestError::Busy).into());
         }
         life.done = None;
+        let bytes = length_of(collective, buffers.each_ref());
         life.own = Some(Own { collective, reduction, buffers: Some(buffers) });
         let begun = self.drive(group);
-        if begun.is_err()
-            && let Some(life) = self.lives.get_mut(&group)
-        {
-            life.own = None;
+        if let Some(life) = self.lives.get_mut(&group) {
+            match &begun {
+                Ok(()) => life.calls.add(collective, (reduction.op.into(), reduction.data_type), bytes),
+                Err(_) => life.own = None,
+            }
         }
         begun
     }
@@ -168,19 +182,6 @@ impl Rank {
     /// The result of the application's collective, once it is there.
     pub(crate) fn take_done(&mut self, group: GroupId) -> Option<Finished> {
         self.lives.get_mut(&group)?.done.take()
-    }
-
-    /// Gives up a group whose peer does not answer, if the manager does not say what becomes of it.
-    pub(crate) fn check_suspect(&mut self, group: GroupId) -> Result<(), RuntimeError> {
-        let suspect = self.lives.get(&group).and_then(|life| life.suspect.as_ref());
-        match suspect {
-            Some((since, peer, failure)) if since.elapsed() > VERDICT => {
-                let (peer, failure) = (peer.clone(), failure.clone());
-                self.failed.insert(group, (peer.clone(), format!("its queue pair failed ({failure})")));
-                Err(RuntimeError::PeerFailed { peer, failure })
-            }
-            _ => Ok(()),
-        }
     }
 
     /// From now on the owner of a group begins its collectives himself: if it loses a switch, it is over. Its number on the wire.
@@ -213,7 +214,7 @@ impl Rank {
     /// Starts what is to run next.
     fn drive(&mut self, group: GroupId) -> Result<(), RuntimeError> {
         let Some(life) = self.lives.get_mut(&group) else { return Ok(()) };
-        if life.running.is_some() || life.stopped.is_some() || life.suspect.is_some() {
+        if life.running.is_some() || life.stopped.is_some() || life.suspicion.is_some() {
             return Ok(());
         }
         let wire = life.wire;
@@ -259,6 +260,9 @@ impl Rank {
                     };
                 };
                 let ran = life.running.take();
+                if outcome == Outcome::Done {
+                    life.calls.end_one();
+                }
                 match (ran, outcome) {
                     (Some(Running::Own), Outcome::Done) => life.complete(Finished { input, output }, keeps),
                     (Some(Running::Repeat), Outcome::Done) => life.sequence.repeated(),
@@ -274,7 +278,8 @@ impl Rank {
                     Outcome::Failed { failure: Failure::Corrupted, .. } => {
                         let own = self.lives.get(&group).and_then(|life| life.own.as_ref());
                         let collective = own.map_or(Collective::Barrier, |own| own.collective);
-                        return Err((group, self.corrupted(group, collective)));
+                        self.corrupted(group, collective);
+                        return Ok(());
                     }
                     Outcome::Failed { qp, failure } => (wire, qp, failure),
                 }
@@ -289,34 +294,17 @@ impl Rank {
             }
             HostEvent::Failed { group, qp, failure } => (group, qp, failure),
         };
-        self.doubt(wire, usize::from(qp.0), failure)
+        self.doubt(wire, usize::from(qp.0), failure);
+        Ok(())
     }
 
-    /// A queue pair has failed: that is the end of the group, unless the manager may make it anew.
-    fn doubt(
-        &mut self,
-        wire: GroupId,
-        index: usize,
-        failure: Failure,
-    ) -> Result<(), (GroupId, RuntimeError)> {
+    /// A queue pair has failed: that is the end of the group, unless the manager may make it anew, or its ranks do not agree.
+    fn doubt(&mut self, wire: GroupId, index: usize, failure: Failure) {
         let group = self.known_as(wire);
-        let Some(life) = self.lives.get_mut(&group) else { return Ok(()) };
-        if life.stopped.is_some() {
-            // Flushed, for the group is suspended.
-            return Ok(());
+        // What is suspended is flushed.
+        if self.lives.get(&group).is_some_and(|life| life.stopped.is_none()) {
+            self.peer_failed(group, index, failure);
         }
-        if !life.may_go_on {
-            return Err((group, self.peer_failed(group, index, failure)));
-        }
-        if life.suspect.is_none() {
-            let peer = self.groups.get(&group).and_then(|group| group.peers.get(index)).cloned();
-            let peer = peer.unwrap_or_else(|| "the peer".into());
-            let failure = format!("{failure:?}");
-            let reason = format!("the queue pair to {peer} failed: {failure}");
-            life.suspect = Some((Instant::now(), peer, failure));
-            self.attachment.report(wire, Report::DataPlaneFailed { reason });
-        }
-        Ok(())
     }
 
     /// The manager wants to make a group anew: what runs on it stops, its buffers stay, and the manager hears how far it has come.
@@ -325,12 +313,12 @@ impl Rank {
         self.drain();
         let group = self.known_as(wire);
         if self.lives.get(&group).is_some_and(|life| life.wire == wire && life.is_owners) {
-            self.failed.insert(group, (failure.node, failure.reason));
+            self.take_end(wire, failure);
             self.forget(wire);
             return self.attachment.report(wire, Report::Removed);
         }
         if let Some(life) = self.lives.get_mut(&group).filter(|life| life.wire == wire) {
-            let since = life.suspect.take().map_or_else(Instant::now, |(since, ..)| since);
+            let since = life.suspicion.take().map_or_else(Instant::now, |suspicion| suspicion.since);
             life.stopped = Some((since, failure));
         }
         // A group that the application has given up is not installed: nothing to remove.

@@ -192,6 +192,9 @@ pub enum RuntimeError {
         /// How.
         reason: String,
     },
+    /// The ranks of a group have called different collectives: which two differ, and in what.
+    #[error("{0}")]
+    Disagreement(String),
     /// A queue pair failed under a collective.
     #[error("expected {peer} to answer, but the queue pair to it failed ({failure}); see whether it runs")]
     PeerFailed {

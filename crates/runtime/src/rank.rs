@@ -13,13 +13,14 @@ use quincunx_engine::verbs::{Failure, WorkId};
 use quincunx_nodes::{HostCommand, HostEvent, Ways, contended_host_group, host_group};
 use quincunx_units::Duration;
 use quincunx_wire::Framing;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::mpsc::TryRecvError;
 use std::time::Instant;
 
 use crate::Delivered;
+use crate::doubt::{End, Fault};
 use crate::drops::Drops;
 use crate::host_node::HostNode;
 use crate::life::{Life, Remake};
@@ -85,7 +86,7 @@ pub struct Rank {
     pub(crate) remakes: Vec<Remake>,
     /// What the node has said and nobody has taken.
     pub(crate) unheard: VecDeque<HostEvent<Numbers>>,
-    pub(crate) failed: BTreeMap<GroupId, (String, String)>,
+    pub(crate) failed: BTreeMap<GroupId, End>,
     ready: Vec<GroupId>,
     /// Installed, and neither handed out nor removed.
     pub(crate) expected: Vec<GroupId>,
@@ -97,8 +98,11 @@ pub struct Rank {
     pub(crate) delivered: BTreeMap<GroupId, VecDeque<Delivered>>,
     pub(crate) next_write: u64,
     /// What was begun and has not ended, oldest first.
-    begun: BTreeMap<GroupId, VecDeque<Collective>>,
+    pub(crate) begun: BTreeMap<GroupId, VecDeque<Collective>>,
 }
+
+/// How often a rank whose collective is under way looks for what the manager says.
+const LOOK: Duration = Duration::from_millis(5);
 
 impl Rank {
     /// Opens the rank's socket and attaches it to the manager, to run any of these designs.
@@ -199,7 +203,7 @@ impl Rank {
     ) -> Result<Finished, RuntimeError> {
         self.check(group)?;
         self.begin_own(group, (collective, reduction), [input, output])?;
-        let mut next_look = Instant::now() + std::time::Duration::from(INSTRUCTION_POLL);
+        let mut next_look = Instant::now() + std::time::Duration::from(LOOK);
         let end = Instant::now() + std::time::Duration::from(limit);
         loop {
             while let Some(event) = self.next_event() {
@@ -207,13 +211,12 @@ impl Rank {
                     return Ok(finished);
                 }
             }
-            self.node.turn(INSTRUCTION_POLL)?;
+            self.node.turn(LOOK)?;
             let now = Instant::now();
             if now >= next_look {
-                next_look = now + std::time::Duration::from(INSTRUCTION_POLL);
+                next_look = now + std::time::Duration::from(LOOK);
                 self.take_instructions()?;
                 self.check(group)?;
-                self.check_suspect(group)?;
                 if let Some(finished) = self.take_done(group) {
                     return Ok(finished);
                 }
@@ -273,39 +276,25 @@ impl Rank {
     }
 
     pub(crate) fn check(&self, group: GroupId) -> Result<(), RuntimeError> {
-        match self.failed.get(&group) {
-            Some((node, reason)) => {
-                Err(RuntimeError::GroupFailed { group: group.0, node: node.clone(), reason: reason.clone() })
-            }
-            None => Ok(()),
-        }
+        self.failed.get(&group).map_or(Ok(()), |end| Err(end.error(group)))
     }
 
-    /// A result did not agree with its checksum: the manager hears of it, and tells everybody.
-    pub(crate) fn corrupted(&mut self, group: GroupId, collective: Collective) -> RuntimeError {
-        let error = RuntimeError::Corrupted { group: group.0, collective };
-        let who = self.groups.get(&group).map_or(RankNumber(0), |group| group.rank);
-        let reason = format!("the result of {collective} at rank {} does not agree with its checksum", who.0);
-        self.failed.insert(group, (format!("rank {}", who.0), reason.clone()));
-        // Nobody knows which results were wrong before: it is not made anew.
-        let wire = self.lives.get(&group).map_or(group, |life| life.wire);
-        self.attachment.report(wire, Report::Corrupted { reason });
-        error
+    /// A result did not agree with its checksum: the manager hears of it, and tells everybody. Nobody knows which results were wrong before:
+    /// the group is not made anew.
+    pub(crate) fn corrupted(&mut self, group: GroupId, collective: Collective) {
+        let rank = self.groups.get(&group).map_or(0, |group| group.rank.0);
+        self.suspect(group, Fault::Corrupted { rank, collective });
     }
 
-    /// A queue pair gave up: the manager hears of it, and tells everybody. Whoever asks for the group later is told, too.
-    pub(crate) fn peer_failed(&mut self, group: GroupId, index: usize, failure: Failure) -> RuntimeError {
+    /// A queue pair gave up: the manager hears of it, and tells everybody.
+    pub(crate) fn peer_failed(&mut self, group: GroupId, index: usize, failure: Failure) {
         let peer = self.groups.get(&group).and_then(|group| group.peers.get(index)).cloned();
         let peer = peer.unwrap_or_else(|| "the peer".into());
-        let failure = format!("{failure:?}");
-        let reason = format!("the queue pair to {peer} failed: {failure}");
-        self.failed.insert(group, (peer.clone(), format!("its queue pair failed ({failure})")));
-        let wire = self.lives.get(&group).map_or(group, |life| life.wire);
-        self.attachment.report(wire, Report::DataPlaneFailed { reason });
-        RuntimeError::PeerFailed { peer, failure }
+        self.suspect(group, Fault::Peer { peer, failure: format!("{failure:?}") });
     }
 
     pub(crate) fn take_instructions(&mut self) -> Result<(), RuntimeError> {
+        let mut asked = BTreeSet::new();
         loop {
             match self.attachment.instructions().try_recv() {
                 Ok(Ok(Instruction::Install(context))) => self.install(&context)?,
@@ -317,18 +306,20 @@ impl Rank {
                 Ok(Ok(Instruction::Suspend { group, failure })) => self.suspend(group, failure),
                 Ok(Ok(Instruction::Resume { group, from, first })) => self.resume(group, from, first)?,
                 Ok(Ok(Instruction::Failed { group, failure })) => {
-                    let known = self.known_as(group);
-                    self.failed.insert(known, (failure.node, failure.reason));
+                    self.take_end(group, failure);
                     if self.expected.contains(&group) {
                         self.lost = Some(group);
                     }
                     self.forget(group);
                     self.attachment.report(group, Report::Removed);
                 }
+                Ok(Ok(Instruction::TellCalls(group))) => _ = asked.insert(group),
                 Ok(Err(error)) => return Err(error.into()),
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => return Ok(()),
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
             }
         }
+        self.tell_calls(asked);
+        Ok(())
     }
 
     fn install(&mut self, context: &GroupContext) -> Result<(), RuntimeError> {

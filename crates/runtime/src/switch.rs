@@ -194,10 +194,11 @@ fn serve(
                             removals(group, &mut placed)
                         }
                         Instruction::Remove(group) => removals(group, &mut placed),
-                        // Ranks alone are suspended.
-                        Instruction::Ready(_) | Instruction::Suspend { .. } | Instruction::Resume { .. } => {
-                            continue;
-                        }
+                        // Ranks alone are suspended, and call collectives.
+                        Instruction::Ready(_)
+                        | Instruction::Suspend { .. }
+                        | Instruction::Resume { .. }
+                        | Instruction::TellCalls(_) => continue,
                     };
                     for (core, task) in tasks {
                         match core.checked_sub(1) {

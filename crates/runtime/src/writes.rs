@@ -106,6 +106,7 @@ impl Rank {
             if now >= next_look {
                 next_look = now + std::time::Duration::from(INSTRUCTION_POLL);
                 self.take_instructions()?;
+                self.check(group)?;
                 if now >= end {
                     return Err(RuntimeError::TimedOut { what: what.into(), limit });
                 }

@@ -42,7 +42,7 @@ class Pending:
     def wait(self, timeout: float | None = None) -> None:
         """Waits for the end, at most `timeout` seconds.
 
-        Raises TimeoutError if it is under way still, GroupError if a rank has died.
+        Raises TimeoutError if it is under way still, GroupError if a rank has died or ranks have called different collectives.
         """
         if not self._handle.wait(timeout):
             raise TimeoutError(f"expected the end of an operation within {timeout} s, found it under way; wait longer")
@@ -57,7 +57,8 @@ class Pending:
 
 
 class Group:
-    """Ranks that do things together. All of them call the same collectives in the same order.
+    """Ranks that do things together. All of them call the same collectives in the same order: if one calls another collective, type, operation,
+    root or length than the others, all raise GroupError, which names two ranks and what each has called.
 
     Each method takes `wait=False` to return a `Pending` at once. Operations: "sum", "min", "max", "prod" (or "product"), "band", "bor",
     "bxor", the last three of integers alone, and "avg", for which every rank divides the sum, integers towards zero.

@@ -18,7 +18,7 @@ pyo3::create_exception!(
     _core,
     GroupError,
     pyo3::exceptions::PyRuntimeError,
-    "A rank of the group has died or does not answer: the group is of no use any more."
+    "A rank of the group has died or does not answer, or ranks have called different collectives: the group is of no use any more."
 );
 pyo3::create_exception!(
     _core,

@@ -151,6 +151,34 @@ def a_rank_that_dies_is_an_exception_at_the_others(group: quincunx.Group) -> Non
     os._exit(0)
 
 
+def ranks_that_disagree_hear_which_two_and_in_what(group: quincunx.Group) -> None:
+    is_odd = group.rank == 1
+    values = lambda count=1024, kind="float32": numpy.ones(count, kind)  # noqa: E731
+    kinds = {
+        "length": lambda one: one.all_reduce(values(2048 if is_odd else 1024)),
+        "data type": lambda one: one.all_reduce(values(kind="int32" if is_odd else "float32")),
+        "operation": lambda one: one.all_reduce(values(), op="max" if is_odd else "sum"),
+        "root": lambda one: one.broadcast(values(), root=int(is_odd)),
+        "root of a sum": lambda one: one.reduce(values(), root=int(is_odd)),
+        "collective": lambda one: one.broadcast(values(), root=0) if is_odd else one.all_reduce(values()),
+    }
+    for kind, call in kinds.items():
+        one = group.split(0)
+        one.barrier()
+        try:
+            call(one)
+        except quincunx.GroupError as error:
+            text = str(error)
+        else:
+            sys.exit(f"{kind}: expected a GroupError, found a result")
+        assert text.startswith("expected all ranks of group "), (kind, text)
+        for part in (f"another {kind.split(' of ')[0]}: ", "rank 1 (", "rank 0 ("):
+            assert part in text, (kind, part, text)
+    # The group that these were parts of is as good as before.
+    group.all_reduce(whole := values())
+    assert (whole == group.size).all()
+
+
 def a_time_without_end_is_a_time(group: quincunx.Group) -> None:
     group.set_timeout(1e18)
     pending = group.barrier(wait=False)

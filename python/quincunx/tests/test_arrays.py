@@ -38,6 +38,11 @@ class Arrays(OnRanks):
     def test_a_rank_that_dies_is_an_exception_at_the_others(self) -> None:
         self.hold()
 
+    def test_ranks_that_disagree_hear_which_two_and_in_what(self) -> None:
+        for design in ("epic-1", "epic-2", "epic-3", "ring", "tree", "direct"):
+            with self.subTest(design):
+                self.hold(ranks=4, options=("--design", design))
+
     def test_a_time_without_end_is_a_time(self) -> None:
         self.hold()
 

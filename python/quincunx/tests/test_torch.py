@@ -50,6 +50,9 @@ class Torch(OnRanks):
     def test_a_rank_that_dies_is_an_exception_at_the_others(self) -> None:
         self.hold()
 
+    def test_ranks_that_disagree_hear_which_two_and_in_what(self) -> None:
+        self.hold(ranks=4)
+
     def test_fsdp2_trains_as_one_process_does(self) -> None:
         self.hold()
 

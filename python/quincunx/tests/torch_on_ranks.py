@@ -213,6 +213,30 @@ def a_rank_that_dies_is_an_exception_at_the_others(rank: int, size: int) -> None
     os._exit(0)
 
 
+def ranks_that_disagree_hear_which_two_and_in_what(rank: int, size: int) -> None:
+    is_odd = rank == 1
+    other = lambda usual, odd: odd if is_odd else usual  # noqa: E731
+    kinds = {
+        "length": lambda group: dist.all_reduce(torch.ones(other(1024, 2048)), group=group),
+        "data type": lambda group: dist.all_reduce(torch.ones(1024, dtype=other(torch.float32, torch.int32)), group=group),
+        "operation": lambda group: dist.all_reduce(torch.ones(1024), op=other(dist.ReduceOp.SUM, dist.ReduceOp.MAX), group=group),
+        "root": lambda group: dist.broadcast(torch.ones(1024), other(0, 1), group=group),
+        "root of a sum": lambda group: dist.reduce(torch.ones(1024), other(0, 1), group=group),
+        "collective": lambda group: dist.broadcast(torch.ones(1024), 0, group=group) if is_odd else dist.all_reduce(torch.ones(1024), group=group),
+    }
+    for kind, call in kinds.items():
+        group = dist.new_group(list(range(size)))
+        try:
+            call(group)
+        except RuntimeError as error:
+            text = str(error)
+        else:
+            sys.exit(f"{kind}: expected an error, found a result")
+        assert "expected all ranks of group " in text, (kind, text)
+        for part in (f"another {kind.split(' of ')[0]}: ", "rank 1 (", "rank 0 ("):
+            assert part in text, (kind, part, text)
+
+
 def a_job_that_torchrun_starts_again_goes_on(rank: int, size: int) -> None:
     assert quincunx.torch.designs() == ["epic-3"], quincunx.torch.designs()
     kept = Path(os.environ["KEPT"])

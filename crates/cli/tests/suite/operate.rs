@@ -59,6 +59,9 @@ impl Fabric {
                             let progress = Progress { complete: 0, repeats_from: 1 };
                             attachment.report(group, Report::Suspended(progress));
                         }
+                        Ok(Ok(Instruction::TellCalls(group))) => {
+                            attachment.report(group, Report::Called { calls: Vec::new(), is_stalled: false });
+                        }
                         Ok(Ok(Instruction::Ready(_) | Instruction::Resume { .. }) | Err(_)) | Err(_) => {}
                     }
                 }

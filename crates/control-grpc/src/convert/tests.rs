@@ -128,6 +128,7 @@ fn any_instruction() -> impl Strategy<Value = Instruction> {
         any_context().prop_map(|context| Instruction::Install(Box::new(context))),
         any::<u32>().prop_map(|group| Instruction::Ready(GroupId(group))),
         any::<u32>().prop_map(|group| Instruction::Remove(GroupId(group))),
+        any::<u32>().prop_map(|group| Instruction::TellCalls(GroupId(group))),
         (any::<u32>(), "\\PC{0,8}", "\\PC{0,8}").prop_map(|(group, node, reason)| Instruction::Failed {
             group: GroupId(group),
             failure: GroupFailure { node, reason },

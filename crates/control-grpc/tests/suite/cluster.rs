@@ -85,6 +85,7 @@ pub(crate) fn group_of(instruction: &Instruction) -> GroupId {
         Instruction::Install(context) => context.group,
         Instruction::Ready(group)
         | Instruction::Remove(group)
+        | Instruction::TellCalls(group)
         | Instruction::Suspend { group, .. }
         | Instruction::Resume { group, .. }
         | Instruction::Failed { group, .. } => *group,

@@ -3,8 +3,8 @@
 
 use crate::cluster;
 use crate::cluster::{Cluster, WAIT, config, fast, names, request};
-use quincunx_collective::Rank;
-use quincunx_control::{Fallback, GroupState, InitGroupError, Instruction, Report};
+use quincunx_collective::{Collective, DataType, GroupId, Rank, ReduceOp};
+use quincunx_control::{Call, Fallback, GroupState, InitGroupError, Instruction, Report};
 use quincunx_control_grpc::{
     ClientConfig, ClientError, ControlClient, GroupName, Holder, ManagerAddress, ManagerServer, ServerConfig,
 };
@@ -99,10 +99,33 @@ fn a_dead_peer_that_a_data_plane_reports_ends_the_group_for_all() {
     let group = cluster.init_group(&request(2, "epic-3")).unwrap().group;
     let reason = "retry count exceeded toward rank 1".to_string();
     cluster.nodes["switch-0"].report(group, Report::DataPlaneFailed { reason: reason.clone() });
+    answer(&cluster, group, [DataType::F32; 2]);
     let failure = cluster.expect_failure(group, "switch-0");
     assert_eq!(failure.reason, reason);
     let state = cluster.client.list_groups().unwrap().remove(0).summary.state;
     assert_eq!(state, GroupState::Failed(failure));
+}
+
+/// Both ranks are asked what they have called last, and say so.
+fn answer(cluster: &Cluster, group: GroupId, types: [DataType; 2]) {
+    for (rank, data_type) in ["rank-0", "rank-1"].into_iter().zip(types) {
+        assert_eq!(cluster.next(rank), Instruction::TellCalls(group));
+        let call = Call::new(9, Collective::AllReduce, (ReduceOp::Sum.into(), data_type), 64);
+        cluster.nodes[rank].report(group, Report::Called { calls: vec![call], is_stalled: false });
+    }
+}
+
+#[test]
+fn ranks_that_have_called_different_collectives_are_what_a_group_ends_by() {
+    let cluster = Cluster::start(1, 2, config());
+    let group = cluster.init_group(&request(2, "epic-3")).unwrap().group;
+    cluster.nodes["switch-0"].report(group, Report::DataPlaneFailed { reason: "no answer".to_string() });
+    answer(&cluster, group, [DataType::F32, DataType::I32]);
+    let failure = cluster.expect_failure(group, "rank-1");
+    let found = "found another data type: rank 1 (\"rank-1\") calls all_reduce of 64 bytes, sum of i32, rank 0 (\"rank-0\") ";
+    assert!(failure.is_disagreement() && failure.reason.contains(found), "{failure}");
+    let why = cluster.client.explain_group(&GroupName::Number(group)).unwrap();
+    assert_eq!(why.reason, failure.reason);
 }
 
 #[test]

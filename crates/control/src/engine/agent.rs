@@ -165,6 +165,8 @@ impl AgentNode {
                         let report = Report::Suspended(rank.suspend(group));
                         say(self.manager, Message::Report { session, group, report }, out);
                     }
+                    // What its collectives are is not explored.
+                    AgentAction::TellCalls(_) => {}
                     AgentAction::Resume { group, first, .. } => {
                         if let Some(rank) = &mut self.rank {
                             rank.resume(group, first);

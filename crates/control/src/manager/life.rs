@@ -28,6 +28,8 @@ pub enum ManagerTimer {
     Delay(RequestId),
     /// Nodes that were lost with a group have had time to come back.
     Return(GroupId),
+    /// Ranks of a group have had time to say what they have called.
+    Inquiry(GroupId),
 }
 
 /// A group that a node has when it attaches: it was attached before.
@@ -285,6 +287,7 @@ impl Manager {
                 }
                 if self.mutation == Some(Mutation::ExpiresInSilence) {
                     let entry = self.groups.remove(&group).expect("it has just been found");
+                    self.end_inquiry(group, out);
                     self.map.fell(group);
                     for node in &entry.nodes {
                         self.forgotten(node, group, out);
@@ -315,6 +318,7 @@ impl Manager {
                     self.lose(group, &node, &reason, out);
                 }
             }
+            ManagerTimer::Inquiry(group) => self.inquiry_timeout(group, out),
         }
         self.check();
     }
@@ -415,6 +419,7 @@ impl Manager {
         for (timer, _) in timers.into_iter().filter(|(_, is_set)| *is_set) {
             out.push(Action::CancelTimer { timer });
         }
+        self.end_inquiry(group, out);
         self.map.fell(group);
         for node in &entry.nodes {
             if self.nodes.leave(node, group) {
@@ -479,7 +484,8 @@ impl Manager {
         });
         let endings = self.endings.keys().map(|&group| ManagerTimer::End(group));
         let delayed = self.delayed.iter().map(|&(request, _)| ManagerTimer::Delay(request));
-        groups.chain(endings).chain(delayed).collect()
+        let inquiries = self.inquiries.keys().map(|&group| ManagerTimer::Inquiry(group));
+        groups.chain(endings).chain(delayed).chain(inquiries).collect()
     }
 
     /// For tests and drivers: nobody holds anything.

@@ -2,8 +2,8 @@
 
 use crate::site::{config, host, request, set, switch};
 use proptest::prelude::*;
-use quincunx_collective::GroupId;
-use quincunx_control::{Action, Instruction, Manager, ManagerTimer, Report, RequestId};
+use quincunx_collective::{Collective, GroupId};
+use quincunx_control::{Action, Call, Instruction, Manager, ManagerTimer, Report, RequestId};
 use quincunx_designs::CATALOG;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,6 +42,13 @@ fn any_step() -> impl Strategy<Value = Step> {
                 if refused { Report::Refused { reason } } else { Report::DataPlaneFailed { reason } };
             Step::Report { node, group, report }
         }),
+        3 => (0..NODES, 1u32..12, 1u64..4, any::<bool>(), any::<bool>()).prop_map(
+            |(node, group, number, differs, is_stalled)| {
+                let collective = if differs { Collective::Barrier } else { Collective::AllGather };
+                let calls = vec![Call { number, collective, reduction: None, bytes: 0 }];
+                Step::Report { node, group, report: Report::Called { calls, is_stalled } }
+            },
+        ),
         1 => (0usize..12).prop_map(Step::Expire),
     ]
 }
@@ -100,6 +107,9 @@ impl Observer {
             Instruction::Suspend { .. } | Instruction::Resume { .. } => {
                 prop_assert!(false, "nothing is made anew here: {}", seen);
             }
+            Instruction::TellCalls(group) => {
+                prop_assert_eq!(self.installed.get(&(node, group)), Some(&true), "{}", seen);
+            }
             Instruction::Remove(group) | Instruction::Failed { group, .. } => {
                 let key = (node, group);
                 prop_assert!(self.installed.remove(&key).is_some() || self.over.contains(&key), "{}", seen);
@@ -111,10 +121,16 @@ impl Observer {
 
     /// Whoever waits, waits for something with a time-out.
     fn check(&self, manager: &Manager) -> Result<(), TestCaseError> {
-        use quincunx_control::GroupState::Installing;
+        use quincunx_control::GroupState::{Installing, Ready};
         let set = |of: fn(&ManagerTimer) -> bool| self.timers.iter().filter(|timer| of(timer)).count();
         let installing = manager.groups().filter(|group| group.state == Installing).count();
         prop_assert_eq!(set(|timer| matches!(timer, ManagerTimer::Install(_))), installing, "no end");
+        for timer in &self.timers {
+            if let ManagerTimer::Inquiry(group) = timer {
+                let is_ready = manager.group(*group).is_some_and(|group| group.state == Ready);
+                prop_assert!(is_ready, "{timer:?} of a group that nobody asks");
+            }
+        }
         prop_assert!(self.waiting.len() <= self.timers.len(), "a caller waits in vain: {:?}", self);
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 mod again;
 mod agent;
+mod agreement;
 mod any_history;
 mod cores;
 mod journal;

@@ -182,8 +182,7 @@ fn a_node_that_goes_while_a_group_installs_ends_the_request() {
 fn what_failed_stays_visible_until_it_is_destroyed() {
     let mut site = Site::new(1, 2);
     let group = site.init(&request(2, "epic-2"));
-    let over =
-        site.report("r0", group, Report::DataPlaneFailed { reason: "no answer from switch s0".to_string() });
+    let over = site.break_group("r0", group, "no answer from switch s0");
     site.forget(&over);
     assert!(
         matches!(site.state(group), GroupState::Failed(failure) if failure.reason == "no answer from switch s0")
@@ -197,7 +196,7 @@ fn what_failed_stays_visible_until_it_is_destroyed() {
 fn reports_that_come_too_late_are_ignored() {
     let mut site = Site::new(1, 2);
     let group = site.init(&request(2, "epic-2"));
-    site.report("r0", group, Report::DataPlaneFailed { reason: "first".to_string() });
+    site.break_group("r0", group, "first");
     assert_eq!(site.report("r1", group, Report::DataPlaneFailed { reason: "second".to_string() }), []);
     site.remove(group);
     assert_eq!(site.report("r1", group, Report::Installed), []);

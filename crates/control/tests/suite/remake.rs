@@ -132,14 +132,14 @@ fn the_second_loss_among_hosts_is_the_end() {
     for rank in ["r0", "r1"] {
         site.report(rank, next, Report::Installed);
     }
-    site.report("r0", next, Report::DataPlaneFailed { reason: "test".to_string() });
+    site.break_group("r0", next, "test");
     assert!(matches!(site.state(next), GroupState::Failed(_)));
 }
 
 #[test]
 fn a_way_that_fails_is_left_for_the_hosts_own() {
     let (mut site, group) = pair(2);
-    let actions = site.report("r0", group, Report::DataPlaneFailed { reason: "test".to_string() });
+    let actions = site.break_group("r0", group, "test");
     site.forget(&actions);
     stop(&mut site, group, [2, 2]);
     assert_eq!(site.manager.group(group).unwrap().design, "ring", "nobody knows which switch was at fault");
@@ -172,7 +172,7 @@ fn a_way_that_fails_is_left_for_another_tree_if_it_is_known_by_then_which_link_i
     let used = site.summary(group).switches[0].node.clone();
     assert_eq!(used, "s0");
     // A rank finds it out before the switch does.
-    let failed = site.report("r0", group, Report::DataPlaneFailed { reason: "test".to_string() });
+    let failed = site.break_group("r0", group, "test");
     assert_eq!(suspended(&failed), ["r0", "r1"]);
     let mut actions = Vec::new();
     site.manager.update_links("s0", at(0, 0).links, &mut actions).unwrap();

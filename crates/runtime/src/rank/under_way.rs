@@ -82,9 +82,13 @@ impl Rank {
     /// # Errors
     /// If the manager goes.
     pub fn look(&mut self) -> Result<Vec<Ended>, RuntimeError> {
-        let before: Vec<GroupId> = self.groups.keys().copied().collect();
+        let is_over = |rank: &Self, group: &GroupId| {
+            !rank.groups.contains_key(group) || rank.failed.contains_key(group)
+        };
+        let mut before: Vec<GroupId> = self.groups.keys().copied().collect();
+        before.retain(|group| !is_over(self, group));
         self.take_instructions()?;
-        let over = |group: &GroupId| !self.groups.contains_key(group);
+        let over = |group: &GroupId| is_over(self, group);
         let over: Vec<GroupId> = before.into_iter().filter(over).collect();
         Ok(over.into_iter().map(|group| Ended::Group { group, error: self.end_of(group) }).collect())
     }
@@ -111,6 +115,9 @@ impl Rank {
             HostEvent::Finished { group, outcome: Outcome::Done, input, output } => {
                 let group = self.known_as(group);
                 self.begun.get_mut(&group).and_then(VecDeque::pop_front);
+                if let Some(life) = self.lives.get_mut(&group) {
+                    life.calls.end_one();
+                }
                 ended.push(Ended::Collective { group, buffers: Finished { input, output } });
             }
             HostEvent::Written { group, id } => {
@@ -128,7 +135,7 @@ impl Rank {
                 let group = self.known_as(group);
                 let of = self.begun.get_mut(&group).and_then(VecDeque::pop_front);
                 if let Some(collective) = of.filter(|_| !self.failed.contains_key(&group)) {
-                    ended.push(Ended::Group { group, error: self.corrupted(group, collective) });
+                    self.corrupted(group, collective);
                 }
             }
             HostEvent::Finished { group, outcome: Outcome::Failed { qp, failure }, .. }
@@ -136,8 +143,7 @@ impl Rank {
                 let group = self.known_as(group);
                 // A group that was removed has said so already.
                 if self.groups.contains_key(&group) && !self.failed.contains_key(&group) {
-                    let error = self.peer_failed(group, usize::from(qp.0), failure);
-                    ended.push(Ended::Group { group, error });
+                    self.peer_failed(group, usize::from(qp.0), failure);
                 }
             }
         }

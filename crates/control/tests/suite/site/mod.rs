@@ -171,6 +171,17 @@ impl Site {
         actions
     }
 
+    /// A node says that its data plane failed, and ranks that are asked have called nothing; what follows from that.
+    pub(crate) fn break_group(&mut self, node: &str, group: GroupId, reason: &str) -> Vec<Action> {
+        let mut actions = self.report(node, group, Report::DataPlaneFailed { reason: reason.to_string() });
+        for (node, instruction) in told(&actions.clone()) {
+            if instruction == Instruction::TellCalls(group) {
+                actions = self.report(&node, group, Report::Called { calls: vec![], is_stalled: false });
+            }
+        }
+        actions
+    }
+
     /// All nodes that have been told that a group is over say that they have forgotten it; what follows from that.
     pub(crate) fn forget(&mut self, actions: &[Action]) -> Vec<Action> {
         let mut out = Vec::new();

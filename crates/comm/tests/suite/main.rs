@@ -1,0 +1,3 @@
+//! The tests of this room over sockets, as one program: each file is linked once, not by itself.
+
+mod agreement;

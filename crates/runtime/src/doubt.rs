@@ -1,0 +1,115 @@
+//! A group that is said to be broken, until the manager has said what becomes of it: that it is over, or is made anew, or that its ranks have
+//! called different collectives, and nothing is broken at all.
+
+use quincunx_collective::{Collective, GroupId};
+use quincunx_control::{GroupFailure, Report};
+use std::time::{Duration, Instant};
+
+use crate::process::RuntimeError;
+use crate::rank::Rank;
+
+/// How long the manager has for that.
+const VERDICT: Duration = Duration::from_secs(2);
+
+/// What a rank finds wrong by itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Fault {
+    /// A queue pair failed.
+    Peer {
+        /// Who is at its other end.
+        peer: String,
+        /// How it failed.
+        failure: String,
+    },
+    /// A result does not agree with its checksum.
+    Corrupted {
+        /// Whose.
+        rank: u16,
+        /// Of what.
+        collective: Collective,
+    },
+}
+
+/// A fault that the manager has been told of, and since when.
+#[derive(Clone, Debug)]
+pub(crate) struct Suspicion {
+    pub(crate) since: Instant,
+    pub(crate) fault: Fault,
+}
+
+/// Why a group is over.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum End {
+    /// As the manager has said.
+    Told(GroupFailure),
+    /// By what this rank has found.
+    Found(Fault),
+}
+
+impl Suspicion {
+    /// Whether the manager has had its time.
+    pub(crate) fn is_old(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.since) > VERDICT
+    }
+
+    /// What the manager is told.
+    pub(crate) fn report(&self) -> Report {
+        match &self.fault {
+            Fault::Peer { peer, failure } => {
+                Report::DataPlaneFailed { reason: format!("the queue pair to {peer} failed: {failure}") }
+            }
+            Fault::Corrupted { rank, collective } => Report::Corrupted {
+                reason: format!("the result of {collective} at rank {rank} does not agree with its checksum"),
+            },
+        }
+    }
+}
+
+impl End {
+    pub(crate) fn error(&self, group: GroupId) -> RuntimeError {
+        let group = group.0;
+        match self.clone() {
+            Self::Told(failure) if failure.is_disagreement() => RuntimeError::Disagreement(failure.reason),
+            Self::Told(GroupFailure { node, reason }) => RuntimeError::GroupFailed { group, node, reason },
+            Self::Found(Fault::Peer { peer, failure }) => RuntimeError::PeerFailed { peer, failure },
+            Self::Found(Fault::Corrupted { collective, .. }) => RuntimeError::Corrupted { group, collective },
+        }
+    }
+}
+
+impl Rank {
+    /// Something is wrong with a group: the manager hears of it, and decides.
+    pub(crate) fn suspect(&mut self, group: GroupId, fault: Fault) {
+        let Some(life) = self.lives.get_mut(&group).filter(|life| life.suspicion.is_none()) else { return };
+        let suspicion = Suspicion { since: Instant::now(), fault };
+        self.attachment.report(life.wire, suspicion.report());
+        life.suspicion = Some(suspicion);
+    }
+
+    /// The manager has said that a group is over. Whoever has found something himself tells that, if ranks agree; only a group that might
+    /// have gone on is over by the manager's words.
+    pub(crate) fn take_end(&mut self, wire: GroupId, failure: GroupFailure) {
+        let known = self.known_as(wire);
+        let life = self.lives.get_mut(&known).filter(|life| life.wire == wire && !failure.is_disagreement());
+        let found = life.and_then(|life| {
+            let suspicion = life.suspicion.take()?;
+            let is_own = matches!(suspicion.fault, Fault::Corrupted { .. }) || !life.goes_on();
+            is_own.then_some(suspicion.fault)
+        });
+        self.failed.insert(known, found.map_or(End::Told(failure), End::Found));
+    }
+
+    /// Gives up groups of which the manager says nothing.
+    pub(crate) fn end_doubts(&mut self, now: Instant) {
+        for (group, life) in &mut self.lives {
+            if let Some(suspicion) = life.suspicion.take_if(|suspicion| suspicion.is_old(now)) {
+                self.failed.insert(*group, End::Found(suspicion.fault));
+            }
+        }
+    }
+
+    /// Whether something is wrong with a group, and the manager has not yet said what becomes of it. Nothing can be begun meanwhile.
+    pub fn is_in_doubt(&self, group: GroupId) -> bool {
+        self.lives.get(&group).is_some_and(|life| life.suspicion.is_some())
+    }
+}
