@@ -19,8 +19,8 @@ use crate::out::say;
 Nodes and tools of this machine speak with the agent as with a manager, over loopback and without certificates; the manager hears them as
 whom the agent's certificate names, and lets them do what that one may: by a tenant's, ranks of a program attach whose job's name
 (QUINCUNX_JOB) begins with the tenant's and a slash. Whoever can connect to loopback here can do so: where several
-people share a machine, give each node its own certificate instead. The agent keeps nothing: started again, its nodes attach again. To the
-manager they were gone meanwhile: groups that run are made anew without a switch of theirs, or end with a host of theirs.")]
+people share a machine, give each node its own certificate instead. The agent keeps nothing: started again, its nodes attach again with their
+groups, for which the manager waits (manager --restart-timeout), and collectives go on meanwhile.")]
 pub(crate) struct Agent {
     /// Where to serve, on loopback; port 0 lets the system choose, and the choice is printed
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:4790")]

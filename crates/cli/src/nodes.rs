@@ -94,7 +94,7 @@ struct Serve {
     /// Wait for the manager that has the store to end, and then serve in its place
     #[arg(long, requires = "store")]
     standby: bool,
-    /// How long nodes may take to come back to a manager that has started again
+    /// How long nodes may take to come back to a manager that has started again, or by way of an agent that has
     #[arg(long, value_name = "DURATION", default_value = "5s")]
     restart_timeout: Duration,
     /// End groups that lose a switch or a link, instead of making them anew on what is left

@@ -4,7 +4,7 @@ use crate::counts::Counters;
 use crate::group::Group;
 use crate::options::deadline;
 use crate::peers::{SLOT, SLOTS};
-use crate::worker::{Command, Wanted, Worker};
+use crate::worker::{Command, Wanted, Worker, refuse};
 use crate::{CommError, Counts, Options};
 use quincunx_collective::GroupId;
 use quincunx_control::{Encapsulation, GroupRequest, NodeDescription, Role};
@@ -17,8 +17,8 @@ use quincunx_units::ByteCount;
 use quincunx_wire::Framing;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{SendError, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -40,6 +40,8 @@ pub(crate) struct Inner {
     waker: Waker,
     pub(crate) counters: Arc<Counters>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// What the thread has ended with.
+    end: Arc<OnceLock<CommError>>,
     /// Groups that end with the endpoint, and whether this rank is the one that ends them.
     groups: Mutex<Vec<(GroupId, bool)>>,
     /// Why the last group that this process asked for runs among its hosts.
@@ -140,9 +142,11 @@ impl Endpoint {
         let counters = Arc::new(Counters::default());
         let (commands, received) = channel();
         let worker = Worker::new(rank, received, Arc::clone(&counters));
+        let end = Arc::new(OnceLock::new());
+        let told = Arc::clone(&end);
         let thread = std::thread::Builder::new()
             .name("quincunx".into())
-            .spawn(move || worker.run())
+            .spawn(move || worker.run(&told))
             .map_err(|error| {
                 CommError::Endpoint(format!("expected to start a thread, found \"{error}\"; see the limits"))
             })?;
@@ -154,6 +158,7 @@ impl Endpoint {
             waker,
             counters,
             thread: Mutex::new(Some(thread)),
+            end,
             groups: Mutex::new(Vec::new()),
             fallback: Mutex::new(None),
             is_closed: AtomicBool::new(false),
@@ -245,11 +250,11 @@ impl Endpoint {
     /// What its node has counted.
     ///
     /// # Errors
-    /// If it is closed.
+    /// If it has ended: with what it has ended.
     pub fn traffic(&self) -> Result<EndpointTraffic, CommError> {
         let (answer, answered) = channel();
         self.command(Command::Count { answer });
-        answered.recv().map_err(|_| CommError::closed())
+        answered.recv().map_err(|_| self.0.ended())
     }
 
     /// How it was attached.
@@ -272,7 +277,9 @@ impl Endpoint {
         }
         let groups = self.0.groups.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let ids: Vec<GroupId> = groups.iter().map(|(group, _)| *group).collect();
-        self.0.command(Command::Close { groups: ids, deadline: Instant::now() + CLOSE_LIMIT });
+        // Without a group there is nobody to wait for.
+        let limit = if ids.is_empty() { std::time::Duration::ZERO } else { CLOSE_LIMIT };
+        self.0.command(Command::Close { groups: ids, deadline: Instant::now() + limit });
         // Peers that still miss an answer get it before the groups end.
         std::thread::sleep(std::time::Duration::from_millis(200));
         for (group, leads) in groups {
@@ -293,7 +300,7 @@ impl Endpoint {
         let (answer, answered) = channel();
         let limit = std::time::Duration::from(self.0.options.join_limit);
         self.command(Command::Await { wanted, deadline: deadline(limit), answer });
-        answered.recv().unwrap_or_else(|_| Err(CommError::closed()))
+        answered.recv().unwrap_or_else(|_| Err(self.0.ended()))
     }
 
     /// This rank's place among the members, who are each other and ranks of the job.
@@ -379,9 +386,17 @@ impl Endpoint {
 
 impl Inner {
     fn command(&self, command: Command) {
-        // Where the thread is gone, the command is dropped, and says so to whoever waits.
-        let _ = self.commands.lock().unwrap_or_else(PoisonError::into_inner).send(command);
-        self.waker.wake();
+        let sent = self.commands.lock().unwrap_or_else(PoisonError::into_inner).send(command);
+        match sent {
+            Ok(()) => self.waker.wake(),
+            // The thread is gone: whoever waits hears why.
+            Err(SendError(command)) => _ = refuse(command, &self.ended()),
+        }
+    }
+
+    /// Why nothing is done any more.
+    fn ended(&self) -> CommError {
+        self.end.get().cloned().unwrap_or_else(CommError::closed)
     }
 
     fn join(&self) {

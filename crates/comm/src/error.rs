@@ -27,9 +27,16 @@ impl CommError {
         Self::Misuse(format!("expected {}, found {}; {remedy}", expected.as_ref(), found.as_ref()))
     }
 
-    /// Nothing can be asked of an endpoint that has ended.
+    /// Nothing can be asked of an endpoint that its owner has closed.
     pub(crate) fn closed() -> Self {
         Self::Endpoint("expected an endpoint that runs, found it closed; attach again".into())
+    }
+
+    /// The same of one whose thread has met a fault of its own.
+    pub(crate) fn fault() -> Self {
+        Self::Endpoint(
+            "expected an endpoint that runs, found a fault of it, which is printed on standard error; report it, and attach again".into(),
+        )
     }
 }
 

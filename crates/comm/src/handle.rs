@@ -30,7 +30,7 @@ impl std::fmt::Debug for State {
     }
 }
 
-/// The other end: says once how it ended. One that is dropped says that the endpoint is gone.
+/// The other end: says once how it ended. One that is dropped says that the endpoint was closed, or has met a fault.
 #[derive(Debug)]
 pub(crate) struct Promise(Option<Arc<State>>);
 
@@ -51,9 +51,8 @@ impl Promise {
 impl Drop for Promise {
     fn drop(&mut self) {
         if let Some(state) = self.0.take() {
-            state.end(Err(CommError::Endpoint(
-                "expected an endpoint that runs, found it closed; attach again".into(),
-            )));
+            let is_fault = std::thread::panicking();
+            state.end(Err(if is_fault { CommError::fault() } else { CommError::closed() }));
         }
     }
 }

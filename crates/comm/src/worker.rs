@@ -11,8 +11,9 @@ use quincunx_design::FabricKind;
 use quincunx_runtime::{Ended, Finished, JoinedGroup, Rank, RuntimeError};
 use quincunx_units::Duration;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// How long a node without anything under way sleeps at once. Shorter than what a node waits for in the kernel without being waked.
@@ -92,19 +93,28 @@ impl Worker {
         }
     }
 
-    /// Runs until it is closed, or the node or the manager is gone: then everything that is asked for ends with that error.
-    pub(crate) fn run(mut self) {
-        match self.turns() {
-            Ok(()) => {}
-            Err(error) => {
-                let error = CommError::Endpoint(error.to_string());
-                self.fail_all(&error);
-                while let Ok(command) = self.commands.recv() {
-                    if refuse(command, &error) {
-                        return;
-                    }
-                }
-            }
+    /// Runs until it is closed, or the node or the manager is gone: then everything that is asked for ends with that error, which stays in
+    /// `end` for whoever asks later.
+    pub(crate) fn run(mut self, end: &OnceLock<CommError>) {
+        let turned = catch_unwind(AssertUnwindSafe(|| self.turns()));
+        let was_closed = matches!(turned, Ok(Ok(()))) || self.closing.is_some();
+        let error = match turned {
+            Ok(Ok(())) => CommError::closed(),
+            Ok(Err(error)) => CommError::Endpoint(error.to_string()),
+            Err(_) => CommError::fault(),
+        };
+        let error = end.get_or_init(|| error).clone();
+        self.fail_all(&error);
+        // The manager is told that the node is gone, and tells the others.
+        let Self { rank, commands, .. } = self;
+        drop(rank);
+        let mut is_last = was_closed;
+        while !is_last {
+            let Ok(command) = commands.recv() else { return };
+            is_last = refuse(command, &error);
+        }
+        while let Ok(command) = commands.try_recv() {
+            refuse(command, &error);
         }
     }
 
@@ -390,7 +400,7 @@ fn end(job: Job, outcome: Result<(), CommError>) {
 }
 
 /// Ends what is asked for with an error; whether that was the last of it.
-fn refuse(command: Command, error: &CommError) -> bool {
+pub(crate) fn refuse(command: Command, error: &CommError) -> bool {
     match command {
         Command::Await { answer, .. } => {
             let _ = answer.send(Err(error.clone()));
@@ -404,7 +414,7 @@ fn refuse(command: Command, error: &CommError) -> bool {
             drop(sink);
             Promise::end(promise, Err(error.clone()));
         }
-        // Whoever waits for the count hears that there is none.
+        // Whoever waits for the count asks for the reason himself.
         Command::Count { answer } => drop(answer),
         Command::Close { .. } => return true,
     }

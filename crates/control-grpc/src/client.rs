@@ -48,6 +48,24 @@ impl Default for ClientConfig {
     }
 }
 
+impl ClientConfig {
+    /// How a connection is made and kept.
+    pub(crate) fn endpoint(&self) -> Result<Endpoint, ClientError> {
+        let half = (self.keep_alive / 2).into();
+        let scheme = if self.credentials.is_some() { "https" } else { "http" };
+        // Certificates are of managers, and not of hosts: who is called is for the connector to say.
+        let endpoint = Endpoint::from_shared(format!("{scheme}://{MANAGER_NAME}"))
+            .map_err(|error| ClientError::System { reason: error.to_string() })?
+            .connect_timeout(self.connect_timeout.into())
+            .http2_keep_alive_interval(half)
+            .keep_alive_timeout(half)
+            .keep_alive_while_idle(true);
+        let Some(credentials) = &self.credentials else { return Ok(endpoint) };
+        let wrong = |error| ClientError::Credentials { reason: root_cause(&error) };
+        endpoint.tls_config(credentials.client()).map_err(wrong)
+    }
+}
+
 /// Why a call did not succeed. All on one line.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ClientError {
@@ -177,20 +195,7 @@ impl ControlClient {
             .enable_all()
             .build()
             .map_err(system)?;
-        let half = (config.keep_alive / 2).into();
-        let scheme = if config.credentials.is_some() { "https" } else { "http" };
-        // Certificates are of managers, and not of hosts: who is called is for the connector to say.
-        let mut endpoint = Endpoint::from_shared(format!("{scheme}://{MANAGER_NAME}"))
-            .map_err(|error| ClientError::System { reason: error.to_string() })?
-            .connect_timeout(config.connect_timeout.into())
-            .http2_keep_alive_interval(half)
-            .keep_alive_timeout(half)
-            .keep_alive_while_idle(true);
-        if let Some(credentials) = &config.credentials {
-            endpoint = endpoint
-                .tls_config(credentials.client())
-                .map_err(|error| ClientError::Credentials { reason: root_cause(&error) })?;
-        }
+        let endpoint = config.endpoint()?;
         let connector = Connector::new(manager.clone());
         let deadline = Instant::now() + std::time::Duration::from(config.connect_timeout);
         let channel = loop {
@@ -363,25 +368,47 @@ impl ControlClient {
         report: Report,
         notify: mpsc::Sender<Result<Instruction, ClientError>>,
     ) {
-        let mut stub = self.stub.clone();
         let report = Some(convert::encode_report(report));
         let request = proto::ReportRequest { node: node.to_owned(), group: group.0, report };
-        let after = self.config.call_timeout;
-        let patient = self.config.patience > Duration::ZERO;
-        // What a rank has called it tells again, as long as that matters.
+        // What a rank has called it tells again itself, as long as that matters.
         let is_repeated = matches!(&request.report, Some(proto::report_request::Report::Called(_)));
+        self.tell("Report", (!is_repeated).then_some(notify), move |mut stub| {
+            let request = request.clone();
+            async move { stub.report(request).await }
+        });
+    }
+
+    /// Says something that may be said twice, without waiting. While the manager is gone, or has not taken the node back yet, it is said again
+    /// for as long as the client has patience. What is in vain then comes through `notify`; that the manager is gone the attachment says itself.
+    /// Without `notify` it is said once.
+    fn tell<T, F: Future<Output = Result<Response<T>, Status>> + Send>(
+        &self,
+        call: &'static str,
+        notify: Option<mpsc::Sender<Result<Instruction, ClientError>>>,
+        say: impl Fn(Stub<Channel>) -> F + Send + 'static,
+    ) where
+        T: Send,
+    {
+        let (stub, after) = (self.stub.clone(), self.config.call_timeout);
+        let end = Instant::now() + std::time::Duration::from(self.config.patience);
         self.background.runtime().spawn(async move {
-            let error = match tokio::time::timeout(after.into(), stub.report(request)).await {
-                Ok(Ok(_)) => return,
-                Ok(Err(status)) => refusal(&status),
-                Err(_) => ClientError::TimedOut { call: "Report", after },
+            let error = loop {
+                let error = match tokio::time::timeout(after.into(), say(stub.clone())).await {
+                    Ok(Ok(_)) => return,
+                    Ok(Err(status)) => refusal(&status),
+                    Err(_) => ClientError::TimedOut { call, after },
+                };
+                if notify.is_none() || Instant::now() >= end {
+                    break error;
+                }
+                tokio::time::sleep(LONGEST_POLL).await;
             };
-            // What a manager that is gone has not heard, the next one hears when the node attaches again.
-            if is_repeated || patient && matches!(error, ClientError::Lost { .. }) {
-                return;
+            if let Some(notify) = notify
+                && !matches!(error, ClientError::Lost { .. })
+            {
+                // Nobody listens any more when the attachment is gone.
+                let _ = notify.send(Err(error));
             }
-            // Nobody listens any more when the attachment is gone.
-            let _ = notify.send(Err(error));
         });
     }
 
@@ -396,7 +423,8 @@ impl ControlClient {
         let mut was_lost = false;
         loop {
             match self.call(call, ask(self.stub.clone())) {
-                Err(ClientError::Lost { .. }) if Instant::now() < end => {
+                // Where an agent is between, who answers while there is no manager may look like none.
+                Err(ClientError::Lost { .. } | ClientError::Protocol { .. }) if Instant::now() < end => {
                     was_lost = true;
                     std::thread::sleep(LONGEST_POLL);
                 }
@@ -474,23 +502,12 @@ impl Reporter {
     /// attaches to later hears of the same links.
     pub fn update_links(&self, links: &[LinkReport]) {
         *lock_links(&self.links) = links.to_vec();
-        let mut stub = self.client.stub.clone();
         let (node, links) = (self.node.clone(), Arc::clone(&self.links));
-        let after = self.client.config.call_timeout;
-        let notify = self.notify.clone();
-        self.client.background.runtime().spawn(async move {
+        self.client.tell("UpdateLinks", Some(self.notify.clone()), move |mut stub| {
             // As they are by now: of two calls close to each other the later one must not be heard first.
             let links = lock_links(&links).iter().map(convert::encode_link).collect();
-            let request = proto::UpdateLinksRequest { node, links };
-            let error = match tokio::time::timeout(after.into(), stub.update_links(request)).await {
-                Ok(Ok(_)) => return,
-                Ok(Err(status)) => refusal(&status),
-                Err(_) => ClientError::TimedOut { call: "UpdateLinks", after },
-            };
-            // A manager that is gone hears of it when the node attaches again.
-            if !matches!(error, ClientError::Lost { .. }) {
-                let _ = notify.send(Err(error));
-            }
+            let request = proto::UpdateLinksRequest { node: node.clone(), links };
+            async move { stub.update_links(request).await }
         });
     }
 }

@@ -17,6 +17,7 @@ mod guard;
 mod identity;
 mod metrics;
 mod pages;
+mod passed;
 mod probe;
 mod quota;
 mod records;

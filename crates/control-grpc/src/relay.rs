@@ -1,23 +1,36 @@
 //! The agent of a machine: nodes of the machine speak with it over loopback, as with a manager, and it speaks with the manager in their place,
 //! with the machine's certificate. So the processes that parse frames of strangers have no keys, and nodes know nothing of managers that
-//! stand by. It passes bytes on and keeps nothing: started again, it has nodes attach again. To the manager they were gone meanwhile.
+//! stand by. It passes bytes on and keeps nothing: started again, it has nodes attach again. The manager waits for them, for it has been told which
+//! connections are passed on, and hears of each that its node has closed.
 
-use crate::Managers;
 use crate::connector::Connector;
 use crate::credentials::{Credentials, MANAGER_NAME};
+use crate::{ClientConfig, Managers, proto};
 use nix::sys::socket::{Backlog, listen};
+use proto::control_client::ControlClient as Stub;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
+use tonic::transport::{Channel, Endpoint};
 
-/// How long the manager may take to take a connection, and to show what it is.
+/// How long the manager may take to show what it is.
 const LIMIT: Duration = Duration::from_secs(5);
+
+/// Between looks for a manager while there is none.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How long the manager may take to hear of a connection. One that cannot hear of it takes the agent's end for that of its nodes.
+const WORD: Duration = Duration::from_secs(1);
+
+/// Bytes that are passed on at once.
+const PIECE: usize = 16 << 10;
 
 /// Connections at once; a node has one, and a tool has one while it asks.
 const CONNECTIONS: usize = 1024;
@@ -53,12 +66,14 @@ impl AgentServer {
         // What `ManagerServer::bind` has bound does not listen yet.
         listen(&listener, Backlog::MAXALLOWABLE)?;
         let tls = credentials.map(Credentials::raw_client).transpose()?;
-        let relay = Relay { connector: Connector::new(managers), tls: tls.map(TlsConnector::from) };
+        let config = ClientConfig { credentials: credentials.cloned(), ..ClientConfig::default() };
+        let own = config.endpoint().map_err(io::Error::other)?;
         listener.set_nonblocking(true)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, stopped) = oneshot::channel::<()>();
         let serve = move || {
             runtime.block_on(async {
+                let relay = Relay::new(managers, tls, &own);
                 let listener = tokio::net::TcpListener::from_std(listener)?;
                 tokio::select! {
                     () = relay.serve(&listener) => Ok(()),
@@ -100,10 +115,20 @@ impl Drop for AgentServer {
 #[derive(Clone)]
 struct Relay {
     connector: Connector,
+    /// How long there may be no manager: nodes do not know that there are several.
+    patience: Duration,
     tls: Option<TlsConnector>,
+    /// By a connection of the agent's own, which is made when there is something to say.
+    manager: Stub<Channel>,
 }
 
 impl Relay {
+    fn new(managers: Managers, tls: Option<Arc<tokio_rustls::rustls::ClientConfig>>, own: &Endpoint) -> Self {
+        let manager = Stub::new(own.connect_with_connector_lazy(Connector::new(managers.clone())));
+        let patience = managers.patience().into();
+        Self { connector: Connector::new(managers), patience, tls: tls.map(TlsConnector::from), manager }
+    }
+
     async fn serve(&self, listener: &tokio::net::TcpListener) {
         let room = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
@@ -127,16 +152,83 @@ impl Relay {
     }
 
     /// Passes on what either end says, until one of them ends.
-    async fn pass(self, mut near: TcpStream) -> io::Result<()> {
+    async fn pass(self, near: TcpStream) -> io::Result<()> {
         near.set_nodelay(true)?;
         let late = |_| io::Error::new(io::ErrorKind::TimedOut, "no manager in time");
-        let far = tokio::time::timeout(LIMIT, self.connector.connect()).await.map_err(late)??;
-        let mut far = far.into_inner();
-        let Some(tls) = self.tls else {
-            return tokio::io::copy_bidirectional(&mut near, &mut far).await.map(drop);
-        };
+        let far = tokio::time::timeout(self.patience, self.reach()).await.map_err(late)?;
+        let connection = far.local_addr()?;
+        let Some(tls) = self.tls.clone() else { return self.join(near, far, connection).await };
         let name = ServerName::try_from(MANAGER_NAME).expect("it is a name");
-        let mut far = tokio::time::timeout(LIMIT, tls.connect(name, far)).await.map_err(late)??;
-        tokio::io::copy_bidirectional(&mut near, &mut far).await.map(drop)
+        let far = tokio::time::timeout(LIMIT, tls.connect(name, far)).await.map_err(late)??;
+        self.join(near, far, connection).await
+    }
+
+    /// A connection to the manager, once there is one.
+    async fn reach(&self) -> TcpStream {
+        loop {
+            match self.connector.clone().connect().await {
+                Ok(far) => return far.into_inner(),
+                Err(_) => tokio::time::sleep(LOOK).await,
+            }
+        }
+    }
+
+    async fn join(
+        self,
+        near: TcpStream,
+        far: impl AsyncRead + AsyncWrite,
+        connection: SocketAddr,
+    ) -> io::Result<()> {
+        self.tell(connection, false).await;
+        let (near_reads, near_writes) = near.into_split();
+        let (far_reads, far_writes) = tokio::io::split(far);
+        let ended = tokio::select! {
+            ended = carry(near_reads, far_writes) => ended,
+            ended = carry(far_reads, near_writes) => ended.reversed(),
+        };
+        match ended {
+            // Before the connection is: then the manager does not wait for the node.
+            End::Reader => self.tell(connection, true).await,
+            End::Writer => {}
+        }
+        Ok(())
+    }
+
+    /// Says what becomes of a connection.
+    async fn tell(&self, connection: SocketAddr, ended: bool) {
+        let mut manager = self.manager.clone();
+        let request = proto::RelayRequest { connection: connection.to_string(), ended };
+        let told = tokio::time::timeout(WORD, manager.relay(request)).await;
+        if !matches!(told, Ok(Ok(_))) {
+            tracing::debug!(%connection, ended, "the manager does not hear of a connection");
+        }
+    }
+}
+
+/// Which end of a way has ended.
+enum End {
+    Reader,
+    Writer,
+}
+
+impl End {
+    fn reversed(self) -> Self {
+        match self {
+            Self::Reader => Self::Writer,
+            Self::Writer => Self::Reader,
+        }
+    }
+}
+
+/// Passes on what one end says to the other one.
+async fn carry(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) -> End {
+    let mut piece = vec![0; PIECE];
+    loop {
+        let Ok(count @ 1..) = from.read(&mut piece).await else { return End::Reader };
+        // What TLS has taken is not yet on its way.
+        let passed = async { to.write_all(&piece[..count]).await.and(to.flush().await) };
+        if passed.await.is_err() {
+            return End::Writer;
+        }
     }
 }

@@ -2,6 +2,7 @@
 //! would change something, or is refused, goes into the audit log.
 
 use crate::identity::Forbidden;
+use crate::passed::Passed;
 use crate::quota::OverQuota;
 use crate::records::Record;
 use crate::revoked::{Revoked, serial_of};
@@ -126,6 +127,7 @@ impl Service {
             tenant: asker.who.owner().to_owned(),
             who: asker.who.clone(),
             serial: asker.serial.clone(),
+            is_passed_on: false,
         };
         state.attached(name.clone(), stream);
         self.shared.perform(&mut state, actions);
@@ -397,6 +399,28 @@ impl Service {
         Ok(Response::new(proto::UpdateLinksResponse {}))
     }
 
+    fn try_relay(
+        &self,
+        asker: &mut Asker,
+        request: &proto::RelayRequest,
+    ) -> Result<Response<proto::RelayResponse>, Status> {
+        let mut state = self.shared.lock();
+        self.take(asker, &mut state, true)?;
+        let connection = request.connection.parse().map_err(|_| {
+            let found = start_of(&request.connection);
+            invalid(format!(
+                "expected a connection as ADDRESS:PORT, found \"{found}\"; say which is passed on"
+            ))
+        })?;
+        let passed = Passed { connection, who: asker.who.clone(), serial: asker.serial.clone() };
+        if request.ended {
+            self.shared.end_passed(&mut state, &passed);
+        } else {
+            state.passed.begin(passed);
+        }
+        Ok(Response::new(proto::RelayResponse {}))
+    }
+
     fn try_revoke(
         &self,
         asker: &mut Asker,
@@ -562,6 +586,16 @@ impl Control for Service {
         let what = format!("node {}, {} links", start_of(&message.node), message.links.len());
         let result = self.try_update_links(&mut asker, message);
         self.close(&asker, &what, result)
+    }
+
+    async fn relay(
+        &self,
+        request: Request<proto::RelayRequest>,
+    ) -> Result<Response<proto::RelayResponse>, Status> {
+        let mut asker = self.asker(&request, "Relay", false);
+        let message = request.into_inner();
+        let result = self.try_relay(&mut asker, &message);
+        self.close(&asker, &start_of(&message.connection), result)
     }
 
     async fn revoke(

@@ -4,6 +4,7 @@
 use crate::audit::{Audit, Entry};
 use crate::events::Events;
 use crate::metrics::ManagerMetrics;
+use crate::passed::{Passed, PassedOn};
 use crate::quota::{OverQuota, Quotas, Rates};
 use crate::records::{Held, NameError, Record, Records};
 use crate::revoked::Revoked;
@@ -46,6 +47,8 @@ pub(crate) struct State {
     pub(crate) metrics: Arc<ManagerMetrics>,
     pub(crate) events: Events,
     pub(crate) revoked: Revoked,
+    /// Connections by way of agents.
+    pub(crate) passed: PassedOn,
     audit: Option<Audit>,
     /// What survives the manager; nothing does without.
     store: Option<Box<dyn Store>>,
@@ -55,6 +58,9 @@ pub(crate) struct State {
     pub(crate) settles_until: Option<std::time::Instant>,
     last_attach: std::time::Instant,
 }
+
+/// What its groups hear of a node that has ended.
+const GONE: &str = "its connection to the manager is gone";
 
 /// After so long without a node that attaches those of an earlier manager are taken to be there.
 const QUIET: std::time::Duration = std::time::Duration::from_millis(250);
@@ -70,6 +76,16 @@ pub(crate) struct Stream {
     /// By whose certificate it is attached, and by which one.
     pub(crate) who: Identity,
     pub(crate) serial: String,
+    /// Whether an agent passes it on, and has not said that the node has closed it.
+    pub(crate) is_passed_on: bool,
+}
+
+impl Stream {
+    /// The connection, as an agent speaks of it.
+    fn passed(&self) -> Option<Passed> {
+        let connection = self.peer?;
+        Some(Passed { connection, who: self.who.clone(), serial: self.serial.clone() })
+    }
 }
 
 /// The state, behind a lock that is held for one step of the manager at a time and never across a wait.
@@ -100,6 +116,7 @@ impl Shared {
             metrics,
             events: Events::default(),
             revoked: Revoked::default(),
+            passed: PassedOn::default(),
             audit,
             store,
             lost,
@@ -156,6 +173,20 @@ impl Shared {
         }
         self.perform(state, actions);
         Ok((over, kept))
+    }
+
+    /// An agent says that a node has closed a connection: the node is gone, if it was attached by that.
+    pub(crate) fn end_passed(self: &Arc<Self>, state: &mut State, passed: &Passed) {
+        for stream in state.streams.values_mut().filter(|stream| stream.passed().as_ref() == Some(passed)) {
+            // Its end is about to be noticed.
+            stream.is_passed_on = false;
+        }
+        let mut actions = Vec::new();
+        for node in state.passed.end(passed) {
+            state.events.trouble(format!("{node} is gone"));
+            state.manager.give_up_node(&node, GONE, &mut actions);
+        }
+        self.perform(state, actions);
     }
 
     /// The manager stops: the nodes that it loses thereby are not lost to the next one.
@@ -305,10 +336,22 @@ impl Drop for Instructions {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         let mut actions = Vec::new();
-        state.streams.remove(&self.node);
-        tracing::warn!(node = self.node, "node gone");
-        state.events.trouble(format!("{} is gone", self.node));
-        state.manager.disconnect(&self.node, "its connection to the manager is gone", &mut actions);
+        let stream = state.streams.remove(&self.node);
+        let lost = stream.filter(|stream| stream.is_passed_on).and_then(|stream| stream.passed());
+        match lost {
+            Some(passed) => {
+                tracing::warn!(node = self.node, "the agent of a node gone");
+                state.events.trouble(format!("the agent of {} is gone", self.node));
+                state.passed.lose(&self.node, passed);
+                let reason = "its agent is gone, and it did not come back by another one";
+                state.manager.lose_sight(&self.node, reason, &mut actions);
+            }
+            None => {
+                tracing::warn!(node = self.node, "node gone");
+                state.events.trouble(format!("{} is gone", self.node));
+                state.manager.disconnect(&self.node, GONE, &mut actions);
+            }
+        }
         self.shared.perform(&mut state, actions);
     }
 }
@@ -320,8 +363,9 @@ impl State {
     }
 
     /// A node has come.
-    pub(crate) fn attached(&mut self, node: String, stream: Stream) {
+    pub(crate) fn attached(&mut self, node: String, mut stream: Stream) {
         self.last_attach = std::time::Instant::now();
+        stream.is_passed_on = stream.passed().is_some_and(|by| self.passed.attach(&node, &by));
         self.streams.insert(node, stream);
     }
 

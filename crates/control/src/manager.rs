@@ -53,7 +53,7 @@ pub struct ManagerConfig {
     pub install_timeout: Duration,
     /// How long a node that was lost may take to come back, with all that it had.
     pub return_timeout: Duration,
-    /// How long nodes may take to come back to a manager that has started again.
+    /// How long nodes may take to come back to a manager that has started again, or by way of an agent that has.
     pub restart_timeout: Duration,
     /// What a group runs whose design needs switches that have no room for it, by name; nothing: it is refused.
     pub fallback: Option<&'static str>,

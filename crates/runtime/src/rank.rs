@@ -298,7 +298,12 @@ impl Rank {
         loop {
             match self.attachment.instructions().try_recv() {
                 Ok(Ok(Instruction::Install(context))) => self.install(&context)?,
-                Ok(Ok(Instruction::Ready(group))) => self.ready.push(group),
+                Ok(Ok(Instruction::Ready(group))) => {
+                    // A manager that the node comes back to says it again, for it may not have been heard: whoever has the group already is in it.
+                    if self.expected.contains(&group) && !self.ready.contains(&group) {
+                        self.ready.push(group);
+                    }
+                }
                 Ok(Ok(Instruction::Remove(group))) => {
                     self.forget(group);
                     self.attachment.report(group, Report::Removed);

@@ -1,10 +1,11 @@
 """Groups and their operations on arrays, each test on three ranks of a fabric that `quincunx run` starts."""
 
+import subprocess
 import sys
 import unittest
 
 import needs
-from package import HERE, ROOT, OnRanks
+from package import HERE, LIMIT_SECONDS, ROOT, OnRanks
 
 
 @needs.modules("numpy")
@@ -74,9 +75,19 @@ class Fuzzed(OnRanks):
         self.assertIn("2000 calls", self.run_on_ranks(sys.executable, str(HERE / "fuzz_on_ranks.py"), "2000", ranks=2))
 
 
+class Restarted(OnRanks):
+    def test_ranks_that_are_always_busy_outlive_managers_and_agents(self) -> None:
+        program = str(ROOT / "benches" / "restarts.py")
+        ended = subprocess.run(
+            [sys.executable, program, str(self.target / "quincunx"), "--restarts", "3"], text=True, capture_output=True, timeout=LIMIT_SECONDS
+        )
+        self.assertEqual(ended.returncode, 0, ended.stderr + ended.stdout)
+        rows = [line.split() for line in ended.stdout.splitlines()[1:]]
+        self.assertEqual([row[2:5] for row in rows], 6 * [["3", "0", "0"]], ended.stdout)
+
+
 class InC(OnRanks):
     def test_the_example_in_c_compiles_and_adds_up(self) -> None:
-        import subprocess
         import tempfile
 
         with tempfile.TemporaryDirectory() as folder:

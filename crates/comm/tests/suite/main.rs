@@ -1,3 +1,4 @@
 //! The tests of this room over sockets, as one program: each file is linked once, not by itself.
 
 mod agreement;
+mod restarts;

@@ -106,6 +106,43 @@ fn a_group_that_is_ended_while_no_manager_serves_is_ended_by_the_next_one() {
     });
 }
 
+#[test]
+fn what_a_node_reports_while_no_manager_serves_the_next_one_hears() {
+    let mut manager = Restartable::start("reported");
+    let patient = Duration::from_secs(20);
+    let nodes = [0, 1].map(|index| manager.client(patient).attach(&host(index)).unwrap());
+    let reporter = nodes[0].reporter().clone();
+    let client = manager.client(patient);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for node in nodes {
+            let stop = &stop;
+            scope.spawn(move || answer(&node, stop));
+        }
+        let _end = End(&stop);
+        let group = client.init_group(&request(2, "ring")).unwrap().group;
+        manager.server = None;
+        reporter.report(group, Report::DataPlaneFailed { reason: "rank-1 does not answer".into() });
+        // It has been tried in vain by then.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        manager.serve();
+        let limit = Instant::now() + WAIT;
+        loop {
+            let groups = client.list_groups().unwrap();
+            let state = groups.iter().map(|listed| &listed.summary.state).next();
+            if let Some(GroupState::Failed(failure)) = state {
+                assert_eq!(
+                    (failure.node.as_str(), failure.reason.as_str()),
+                    ("rank-0", "rank-1 does not answer")
+                );
+                break;
+            }
+            assert!(Instant::now() < limit, "nobody has heard of it: {groups:?}");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    });
+}
+
 /// Stands before a manager, and once it is told to keeps back what that says: the caller's words arrive, and no answer comes.
 struct Muffle {
     address: SocketAddr,

@@ -131,7 +131,13 @@ impl Manager {
             };
             if taken.leaves {
                 self.wait_for_end(*group, &name, out);
-                out.push(Action::Instruct { node: name.clone(), instruction: Instruction::Remove(*group) });
+                let instruction = match self.groups.get(group).map(|entry| &entry.state) {
+                    Some(State::Failed(failure)) => {
+                        Instruction::Failed { group: *group, failure: failure.clone() }
+                    }
+                    _ => Instruction::Remove(*group),
+                };
+                out.push(Action::Instruct { node: name.clone(), instruction });
                 if known.is_some() {
                     self.lose(*group, &name, "it came back with other buffers", out);
                 }
@@ -199,6 +205,22 @@ impl Manager {
     /// The connection to a node is gone: its groups fail, unless it comes back with them in time.
     pub fn disconnect(&mut self, name: &str, reason: &str, out: &mut Vec<Action>) {
         self.part(name, reason, self.config.return_timeout, out);
+    }
+
+    /// What a node speaks by way of is gone, and not the node: it has as long to come back as to a manager that has started again.
+    pub fn lose_sight(&mut self, name: &str, reason: &str, out: &mut Vec<Action>) {
+        self.part(name, reason, self.config.restart_timeout, out);
+    }
+
+    /// A node that is waited for will not come back: its groups fail.
+    pub fn give_up_node(&mut self, name: &str, reason: &str, out: &mut Vec<Action>) {
+        let waits = |entry: &ManagedGroup| entry.away.contains_key(name);
+        let groups: Vec<_> =
+            self.groups.iter().filter(|(_, entry)| waits(entry)).map(|(&id, _)| id).collect();
+        for group in groups {
+            self.lose(group, name, reason, out);
+        }
+        self.check();
     }
 
     fn part(&mut self, name: &str, reason: &str, patience: Duration, out: &mut Vec<Action>) {

@@ -56,6 +56,37 @@ fn attach(site: &mut Site, node: quincunx_control::NodeDescription, held: &[Held
 }
 
 #[test]
+fn a_node_that_is_out_of_sight_is_waited_for_though_one_that_is_lost_is_not() {
+    let mut site = Site::of(config(), [switch(0), host(0), host(1)]);
+    let (group, record) = group(&mut site);
+    let mut out = Vec::new();
+    site.manager.lose_sight("r0", "its agent is gone", &mut out);
+    let after = config().restart_timeout;
+    assert_eq!(out, [Action::SetTimer { timer: ManagerTimer::Return(group), after }]);
+    let back = told(&attach(&mut site, host(0), &[held(&record, "r0")]));
+    assert_eq!(back, [("r0".to_string(), Instruction::Ready(group))]);
+    assert_eq!(site.manager.group(group).unwrap().state, GroupState::Ready);
+}
+
+#[test]
+fn a_node_that_is_given_up_ends_its_groups_and_one_that_is_back_is_not_given_up() {
+    let mut site = site();
+    let (group, record) = group(&mut site);
+    lose(&mut site, "r0");
+    attach(&mut site, host(0), &[held(&record, "r0")]);
+    let mut out = Vec::new();
+    site.manager.give_up_node("r0", "it has ended", &mut out);
+    assert_eq!((out.len(), site.manager.group(group).unwrap().state), (0, GroupState::Ready));
+    lose(&mut site, "r0");
+    site.manager.give_up_node("r0", "it has ended", &mut out);
+    let GroupState::Failed(failure) = site.manager.group(group).unwrap().state else { panic!("it lives") };
+    assert_eq!((failure.node.as_str(), failure.reason.as_str()), ("r0", "it has ended"));
+    // It has lived all the same, and hears of it.
+    let back = told(&attach(&mut site, host(0), &[held(&record, "r0")]));
+    assert_eq!(back, [("r0".to_string(), Instruction::Failed { group, failure })]);
+}
+
+#[test]
 fn a_node_that_comes_back_with_its_groups_goes_on() {
     let mut site = site();
     let (group, record) = group(&mut site);
