@@ -198,11 +198,6 @@ impl Group {
                 };
                 let reduction = operation.reduction();
                 let (promise, handle) = pair();
-                if length == 0 && operation != Operation::Barrier {
-                    drop((source, sink));
-                    promise.end(Ok(()));
-                    return Ok(handle);
-                }
                 let deadline = self.deadline();
                 let job = Job {
                     collective,
