@@ -6,6 +6,7 @@ use quincunx_collective::{
     reference_combine, reference_dispatch,
 };
 use quincunx_design::{PayloadKind, Refusal};
+use quincunx_engine::Terms;
 use quincunx_fabric::{IncTree, TreeNodeId, TreeRole};
 use quincunx_nodes::{HostCommand, StationCommand};
 
@@ -54,6 +55,7 @@ impl<P: Payload> Step<P> {
             reduction: trial.reduction,
             input: self.inputs[rank.index()].clone(),
             output: P::zeroed(self.expected[rank.index()].length()),
+            terms: Terms::WHOLE,
         };
         let route = self.routes.get(rank.index()).map(route);
         route.into_iter().chain([start]).map(StationCommand::Host).collect()

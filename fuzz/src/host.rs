@@ -5,7 +5,7 @@ use crate::control;
 use crate::harness::{Input, MAX_EVENTS, MTU, Peer, Record, deliver, fire, transmit};
 use quincunx_collective::{Collective, GroupId, Numbers, Payload, Rank};
 use quincunx_engine::verbs::{AnyProgram, QpIndex};
-use quincunx_engine::{Engine, PortId};
+use quincunx_engine::{Engine, PortId, Terms};
 use quincunx_epic::{CommLib, CommLibConfig};
 use quincunx_nodes::{Host, HostCommand, HostEvent, HostGroup};
 use quincunx_ring::{Algorithm, Config, HostProgram};
@@ -68,6 +68,7 @@ fn group(input: &mut Input<'_>) -> (HostGroup<Numbers>, u16) {
         window,
         run_ahead: false,
         overlap: window > 1,
+        confirm: true,
         synchronize_psn: kind == 0,
         window_in_packets: kind == 0,
     };
@@ -216,7 +217,8 @@ impl Bench {
             _ => [length, length],
         };
         let [input, output] = lengths.map(Numbers::zeroed);
-        let start = HostCommand::Start { group: GROUP, collective, reduction, input, output };
+        let start =
+            HostCommand::Start { group: GROUP, collective, reduction, input, output, terms: Terms::WHOLE };
         let done = self.node.handle_command(Instant::ZERO, start, &mut self.out);
         if done.is_ok() {
             self.running.push_back(lengths);

@@ -2,7 +2,7 @@
 //! particular to one its [`Model`] says.
 
 use quincunx_cluster::{Cluster, GroupSpec, Ports, Wiring, address};
-use quincunx_collective::{Collective, Provenance, Rank};
+use quincunx_collective::{Collective, Provenance, Rank, Reduction};
 use quincunx_design::{
     AnyDesign, Assignment, Demand, FabricKind, Model, Refusal, Settings, Transport, Value,
 };
@@ -16,8 +16,9 @@ use quincunx_units::ByteCount;
 use quincunx_wire::{QpNumber, RoceHeader};
 
 use crate::connections::Connections;
+use crate::disagreement::Disagreement;
 use crate::memory::PACKET;
-use crate::network::{FIRST_PSN, GROUP, MOST_GROUPS, MTU, Network, Protocol, Task, group_id};
+use crate::network::{FIRST_PSN, GROUP, MOST_GROUPS, MTU, Network, Protocol, SUM, Task, group_id};
 use crate::station::station;
 use crate::tasks::{Tasks, TasksSetup};
 
@@ -91,6 +92,8 @@ pub struct GroupSetup {
     pub in_flight: u8,
     /// A rule to break, by its name in the design; or one of switches, where there are several groups or senders give up.
     pub mutation: Option<String>,
+    /// What the last rank asks for that the others do not.
+    pub disagreement: Option<Disagreement>,
 }
 
 impl GroupSetup {
@@ -220,6 +223,22 @@ impl GroupSetup {
         }
         Ok((0..groups).map(|group| TasksSetup { others: group * elements, ..setup.clone() }).collect())
     }
+
+    /// The tasks of a group, and who asks for something else.
+    fn tasks_of(&self, setup: TasksSetup) -> Result<Tasks, Refusal> {
+        let Some(disagreement) = self.disagreement else { return Ok(Tasks::new(setup)) };
+        if self.groups > 1 || self.is_routed() || self.senders.is_some_and(|senders| senders < setup.ranks) {
+            let remedy = "explore disagreements without --groups and --senders";
+            return Err(Refusal::new("one group whose ranks all take part", "another", remedy));
+        }
+        let other = Tasks::new(disagreement.tasks(&setup)?);
+        Ok(Tasks::new(setup).with_dissenter(self.dissenter(), other))
+    }
+
+    /// Who asks for something else, where ranks disagree.
+    fn dissenter(&self) -> Rank {
+        Rank(self.scenario.ranks() - 1)
+    }
 }
 
 /// Has ranks compare their results.
@@ -247,6 +266,8 @@ pub struct Designed {
     in_flight: u8,
     /// By group.
     tasks: Vec<Tasks>,
+    /// Who asks for something else than the others.
+    dissent: Option<(Rank, Disagreement)>,
 }
 
 impl Network<Designed> {
@@ -261,8 +282,9 @@ impl Network<Designed> {
         let gives_up = setup.design.transport(&settings)?.retry_count != UNLIMITED_RETRIES;
         // Where results are verified what is wrong may travel, as long as it is an error in the end.
         let verifies = settings.value(VERIFY).and_then(Value::as_bool).unwrap_or_default();
-        let adds_once = !setup.is_routed() && !verifies;
-        let tasks: Vec<Tasks> = setup.tasks(&settings, &wiring)?.into_iter().map(Tasks::new).collect();
+        let adds_once = !setup.is_routed() && !verifies && setup.disagreement.is_none();
+        let tasks = setup.tasks(&settings, &wiring)?.into_iter().map(|tasks| setup.tasks_of(tasks));
+        let tasks: Vec<Tasks> = tasks.collect::<Result<_, _>>()?;
         let demand = if setup.is_routed() {
             Demand::Tokens { most: setup.packets, length: setup.design.transport(&settings)?.mtu }
         } else {
@@ -312,7 +334,9 @@ impl Network<Designed> {
         let links = wiring.links().iter().map(|link| link.ends.map(end)).collect();
         let model = setup.design.model();
         let (collectives, in_flight) = (setup.collectives.clone(), setup.in_flight);
-        let designed = Designed { model, gives_up, adds_once, wiring, collectives, in_flight, tasks };
+        let dissent = setup.disagreement.map(|disagreement| (setup.dissenter(), disagreement));
+        let designed =
+            Designed { model, gives_up, adds_once, wiring, collectives, in_flight, tasks, dissent };
         Ok(Self::on(links, stations, connections, designed).beside(plain))
     }
 }
@@ -331,7 +355,7 @@ impl Designed {
             // A part for each rank, in the order of the ranks.
             _ => all(),
         });
-        roots.collect()
+        roots.chain(self.dissent.map(|(rank, _)| rank)).collect()
     }
 }
 
@@ -405,6 +429,17 @@ impl Protocol for Designed {
 
     fn gives_up(&self) -> bool {
         self.gives_up
+    }
+
+    fn reduction(&self, node: NodeId) -> Reduction {
+        match self.dissent {
+            Some((rank, disagreement)) if self.rank(node) == Some(rank) => disagreement.reduction(),
+            _ => SUM,
+        }
+    }
+
+    fn dissenter(&self) -> Option<Rank> {
+        self.dissent.map(|(rank, _)| rank)
     }
 
     fn answers_overtake(&self) -> bool {

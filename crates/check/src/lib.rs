@@ -19,6 +19,7 @@ mod codec;
 mod connections;
 mod control;
 mod describe;
+mod disagreement;
 pub mod earlier;
 mod exchange;
 mod explored;
@@ -41,6 +42,7 @@ mod twin;
 
 pub use codec::{CodecFault, RoceProvenanceCodec, Wired};
 pub use describe::Describe;
+pub use disagreement::Disagreement;
 pub use flights::faults_of;
 pub use print::{Happening, Sequence, Told};
 pub use quincunx_driver_check::{

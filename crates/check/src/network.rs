@@ -8,6 +8,7 @@ use quincunx_collective::{
 };
 use quincunx_design::DatapathTimer;
 use quincunx_driver_check::{End, Exploration, Member, NodeId, Renaming, Statistics, System};
+use quincunx_engine::Terms;
 use quincunx_engine::verbs::{Outcome, QpIndex, WorkId};
 use quincunx_engine::writes::Target;
 use quincunx_network::OrderingClass;
@@ -137,6 +138,16 @@ pub trait Protocol: Sync {
     /// Whether answers and requests keep no order among each other on a link.
     fn answers_overtake(&self) -> bool {
         false
+    }
+
+    /// How elements combine, as a node's owner says it.
+    fn reduction(&self, _: NodeId) -> Reduction {
+        SUM
+    }
+
+    /// Who asks for something else than the others, if anybody does: then nobody may be told of a result.
+    fn dissenter(&self) -> Option<Rank> {
+        None
     }
 
     /// Renamings of nodes that leave the network as it is, as [`System::symmetries`] has it.
@@ -373,7 +384,14 @@ impl<P: Protocol> System for Network<P> {
         membership.started += 1;
         membership.routed = membership.started;
         let output = Provenance::zeroed(expected.length());
-        StationCommand::Host(HostCommand::Start { group, collective, reduction: SUM, input, output })
+        StationCommand::Host(HostCommand::Start {
+            group,
+            collective,
+            reduction: self.protocol.reduction(node),
+            input,
+            output,
+            terms: Terms::WHOLE,
+        })
     }
 
     fn observe(
@@ -400,6 +418,12 @@ impl<P: Protocol> System for Network<P> {
                 if self.protocol.gives_up() =>
             {
                 membership.has_failed = true;
+                return Ok(());
+            }
+            StationEvent::Host(HostEvent::Failed { .. }) | StationEvent::Switch(_)
+                if self.protocol.dissenter().is_some() =>
+            {
+                membership.failed = true;
                 return Ok(());
             }
             // Before a collective or after it: as right as if it had ended so.
@@ -444,6 +468,14 @@ impl<P: Protocol> System for Network<P> {
         if found_input != input {
             return Err(format!("{name} finds its input changed: {found_input}"));
         }
+        if let Some(dissenter) = self.protocol.dissenter() {
+            return match outcome {
+                Outcome::Done => Err(format!(
+                    "{name} is told that its {collective} is done, though rank {dissenter} asks for something else"
+                )),
+                Outcome::Failed { .. } => Ok(()),
+            };
+        }
         match outcome {
             Outcome::Done if was_over => {
                 Err(format!("{name} is told that its {collective} is done, though its group has failed"))
@@ -469,6 +501,10 @@ impl<P: Protocol> System for Network<P> {
         let is_written = all(written, writes.len()) && all(delivered, awaited.len());
         (failed || is_written && !never_end) && (0..self.protocol.groups()).all(has_ended)
             || !self.protocol.must_end(node)
+    }
+
+    fn may_wait(&self) -> bool {
+        self.protocol.dissenter().is_some()
     }
 
     fn notices(&self) -> u8 {

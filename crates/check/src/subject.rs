@@ -35,6 +35,8 @@ pub struct Arguments {
     pub root: Option<u16>,
     /// A rule of the protocol to break.
     pub mutate: Option<String>,
+    /// What the last rank asks for that the others do not.
+    pub disagree: Option<String>,
     /// The rule of an earlier system.
     pub rule: Option<String>,
     /// Keys of the scenario, and parameters of a design.
@@ -82,6 +84,7 @@ impl Default for Arguments {
             in_flight: 1,
             root: None,
             mutate: None,
+            disagree: None,
             rule: None,
             set: Vec::new(),
         }
@@ -102,6 +105,7 @@ impl Arguments {
             ("--in-flight", (self.in_flight != 1).then(|| self.in_flight.to_string())),
             ("--root", value(&self.root)),
             ("--mutate", value(&self.mutate)),
+            ("--disagree", value(&self.disagree)),
             ("--rule", value(&self.rule)),
             ("--set", self.set.first().map(|change| change.key.clone())),
         ];
@@ -296,7 +300,7 @@ fn group(
     collective: &str,
     arguments: &Arguments,
 ) -> Result<Subject, Refusal> {
-    let mut used = vec!["--tree", "--root", "--mutate", "--set", "--groups", "--in-flight"];
+    let mut used = vec!["--tree", "--root", "--mutate", "--disagree", "--set", "--groups", "--in-flight"];
     let is_routed = collective.parse::<Collective>().is_ok_and(Collective::is_routed);
     let tree: &str = match &arguments.tree {
         Some(tree) => tree,
@@ -321,6 +325,7 @@ fn group(
     }
     arguments.refuse_all_but(design.name(), &used)?;
     // One that has tokens is enough to show what a relay does.
+    let domain = domain.filter(|_| arguments.disagree.is_none());
     let senders = arguments.senders.or(if is_routed { Some(1) } else { domain });
     // With two, a half of the data goes over a relay on a mesh.
     let packets = arguments.packets.unwrap_or(2);
@@ -334,6 +339,7 @@ fn group(
         groups: arguments.groups,
         in_flight: arguments.in_flight,
         mutation: arguments.mutate.clone(),
+        disagreement: arguments.disagree.as_deref().map(str::parse).transpose()?,
     };
     if arguments.packets.is_none() && !is_mesh && !is_routed {
         // Behind a control message. Even where there are two windows of slots one that held data is used for data again.

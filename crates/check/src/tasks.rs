@@ -66,6 +66,13 @@ impl Tasks {
         Self { ranks: setup.ranks, by_rank, longest }
     }
 
+    /// The same, but for one rank, which is asked for what it is asked for in `other`.
+    pub(crate) fn with_dissenter(mut self, rank: Rank, mut other: Self) -> Self {
+        self.by_rank[rank.index()] = core::mem::take(&mut other.by_rank[rank.index()]);
+        self.longest = self.longest.max(other.longest);
+        self
+    }
+
     /// What a rank is asked for, in order; nothing if it only relays.
     pub(crate) fn of(&self, rank: Rank) -> &[Task] {
         &self.by_rank[rank.index()]

@@ -149,6 +149,7 @@ impl Check {
             "clock": self.clock,
             "marks": self.marks,
             "mutation": self.target.mutate,
+            "disagree": self.target.disagree,
             "rule": self.target.rule,
             "states": statistics.states,
             "distinct": statistics.distinct,

@@ -50,6 +50,9 @@ pub(crate) struct Target {
     /// Break a rule of the protocol
     #[arg(long, value_name = "NAME")]
     pub(crate) mutate: Option<String>,
+    /// Have the last rank ask for something else than the others: collective, type, operation, root or length
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) disagree: Option<String>,
     /// Of the studies of earlier systems: which of their rules [default: the system's own]
     #[arg(long, value_name = "NAME")]
     pub(crate) rule: Option<String>,
@@ -73,6 +76,7 @@ impl Target {
             in_flight: self.in_flight,
             root: self.root,
             mutate: self.mutate.clone(),
+            disagree: self.disagree.clone(),
             rule: self.rule.clone(),
             set: self.set.clone(),
         };
@@ -96,6 +100,8 @@ const EXAMPLES: &str = "Examples:
                                                          senders give up: the group ends with an error everywhere
   quincunx check epic-3 reduce --mutate mode-ii-recycling
                                                          break a rule, and see a short way to the fault
+  quincunx check epic-2 broadcast --tree star-3 --packets 1 --disagree root
+                                                         one rank asks for another root: nobody may be told of a result
   quincunx check epic-2 all_reduce --tree star-2 --duplicate --mutate no-duplicate-check --trace fault.pftrace
                                                          and see it in Perfetto
   quincunx check epic-3 all_reduce --tree star-2 --set group.selective=true --clock
@@ -125,7 +131,8 @@ const LIMITS: &str = "Explored are the engines that run on real sockets; the rul
  by more than any time-out. With a finite group.retry_count senders give up: then
  `correct` means that whoever is not given its result is told that the group has failed, and that nobody waits for ever or sends any more; the
  manager takes part, which ends a group that a node reports as failed at every other node, at any later time. Nodes send as soon as they may; `--full` explores when they
-do not, too, and leaves the other reductions out: try it on tree-2-2.
+do not, too, and leaves the other reductions out: try it on tree-2-2. With --disagree `correct` means that no rank is ever told of a result;
+ranks may fail or wait for ever, which the control plane ends.
 Exit status 1: a fault was found, a broken rule never mattered, or memory did not suffice.";
 
 /// The command with what the catalog and the studies say of themselves in its help.

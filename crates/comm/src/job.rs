@@ -3,6 +3,7 @@
 use crate::buffers::{Sink, Source};
 use crate::handle::Promise;
 use quincunx_collective::{Collective, DataType, Numbers, Op, Payload, Rank, ReduceOp, Reduction};
+use quincunx_engine::Terms;
 use quincunx_runtime::Finished;
 use std::time::Instant;
 
@@ -70,6 +71,17 @@ impl Job {
         Chunk { from, length }
     }
 
+    /// What ranks must agree on of the job that a chunk, the last one taken, is of. The job has as many bytes at all ranks if all its chunks
+    /// have, and end together.
+    pub(crate) fn terms(&self, chunk: Chunk) -> Terms {
+        Terms {
+            averages: self.averages,
+            padding: (chunk.length.next_multiple_of(GRAIN) - chunk.length) as u8,
+            continues: !self.is_begun(),
+            ..Terms::WHOLE
+        }
+    }
+
     /// Buffers for a chunk, with what this rank brings in. `spare` are some that may be used again.
     pub(crate) fn fill(&mut self, chunk: Chunk, (me, ranks): (Rank, usize), spare: &mut Spare) -> Finished {
         let Chunk { from, length } = chunk;
@@ -114,6 +126,7 @@ impl Job {
             Collective::Reduce { root } if root != me => {}
             // The root has what it sends, and may have no other place for it.
             Collective::Broadcast { root } if root == me && self.sink.length() == 0 => {}
+            Collective::AllGather if padded == 0 => {}
             Collective::AllGather => {
                 for (rank, part) in output.bytes().chunks_exact(padded).enumerate() {
                     self.sink.write(rank * self.length + from, &part[..length]);

@@ -237,7 +237,7 @@ impl Worker {
         let buffers = job.fill(chunk, place, &mut self.spare);
         Counters::add(&self.counters.copying, copying.elapsed().as_nanos() as u64);
         let (collective, reduction) = (job.collective, job.reduction);
-        match self.rank.begin(group, collective, reduction, buffers) {
+        match self.rank.begin(group, collective, reduction, job.terms(chunk), buffers) {
             Ok(()) => {
                 Counters::add(&self.counters.copied_bytes, job.copied(chunk, lane.ranks));
                 if !was_begun {

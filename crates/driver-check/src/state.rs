@@ -251,13 +251,16 @@ impl<'w, 's, S: System> View<'w, 's, S> {
         called != 0 && nodes.iter().any(|&node_state| self.facts[node_state as usize].lacks & called != 0)
     }
 
-    /// Whether nothing is left to do: no frame, no timer, no notice, nothing wanted, everybody done.
+    /// Whether nothing is left to do: no frame, no timer, no notice, nothing wanted, everybody done; or nothing need be.
     pub(crate) fn is_end(&self, state: &[u32]) -> bool {
         let rests = |&node_state: &u32| {
             let facts = &self.facts[node_state as usize];
-            facts.is_done && facts.wants.is_empty() && facts.timers.is_empty()
+            facts.may_wait || facts.is_done && facts.wants.is_empty() && facts.timers.is_empty()
         };
-        state.len() == 1 + self.nodes && state[1..].iter().all(rests) && !self.has_notices_due(&state[1..])
+        let nodes = &state[1..1 + self.nodes];
+        let has_frames = state.len() > 1 + self.nodes;
+        let may_wait = nodes.iter().all(|node_state| self.facts[*node_state as usize].may_wait);
+        nodes.iter().all(rests) && (may_wait || !has_frames && !self.has_notices_due(nodes))
     }
 
     /// Which frames may be taken alone; what must be known for that is put into `questions`.

@@ -122,6 +122,11 @@ pub trait System: Sync {
     /// Whether the owner has all that it wanted.
     fn is_done(&self, node: NodeId, owner: &Self::Owner) -> bool;
 
+    /// Whether all may wait, or send again, for ever: then only what happens can be wrong.
+    fn may_wait(&self) -> bool {
+        false
+    }
+
     /// Renamings of nodes, each by number, that leave the network as it is; those that they generate count too.
     fn symmetries(&self) -> Vec<Vec<NodeId>>;
 

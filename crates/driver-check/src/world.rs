@@ -22,6 +22,8 @@ pub(crate) struct Facts {
     /// Timers that may fire.
     pub(crate) timers: Arc<[u32]>,
     pub(crate) is_done: bool,
+    /// It may stay as it is, whatever it wants.
+    pub(crate) may_wait: bool,
     /// Notices that its owner has called for, and those that it has not got, a bit each.
     pub(crate) calls: u8,
     pub(crate) lacks: u8,
@@ -341,7 +343,14 @@ impl<'s, S: System> World<'s, S> {
         };
         let calls = notices(&|notice| system.calls_for_notice(node, owner, notice));
         let lacks = notices(&|notice| system.lacks_notice(node, owner, notice));
-        Facts { wants, timers, is_done: self.is_done(&node_state), calls, lacks }
+        Facts {
+            wants,
+            timers,
+            is_done: self.is_done(&node_state),
+            may_wait: self.setting.system.may_wait(),
+            calls,
+            lacks,
+        }
     }
 
     /// How many notices the control plane may give.

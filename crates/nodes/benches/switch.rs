@@ -13,7 +13,7 @@ use quincunx_collective::{
     Collective, DataType, GroupId, Numbers, Payload, Rank, ReduceOp, Reduction, exact,
 };
 use quincunx_design::{AnyDesign, FabricKind, Member, Naming, Placement, Value};
-use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_engine::{Engine, Frame, PortId, Sink, Terms};
 use quincunx_epic::EPIC_3;
 use quincunx_fabric::IncTree;
 use quincunx_nodes::{Host, HostCommand, Switch, SwitchCommand, host_group, switch_group};
@@ -110,7 +110,8 @@ fn record() -> (Switch<Numbers>, Vec<(RoceHeader, Numbers)>) {
     for (host, rank) in hosts.iter_mut().zip(0..) {
         let (input, output) = (exact(Rank(rank), BYTES, sum), Numbers::zeroed(BYTES));
         let (group, collective) = (GroupId(1), Collective::AllReduce);
-        let start = HostCommand::Start { group, collective, reduction: sum, input, output };
+        let start =
+            HostCommand::Start { group, collective, reduction: sum, input, output, terms: Terms::WHOLE };
         host.handle_command(Instant::ZERO, start, &mut out).expect("a collective");
     }
     let mut arrived = Vec::new();

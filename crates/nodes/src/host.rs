@@ -22,6 +22,9 @@ mod offloaded;
 use contended::Contended;
 pub use contended::{HostContention, Ways};
 
+/// What a collective is, without its buffers.
+type Kind = (Collective, Reduction, Terms);
+
 /// What a rank needs for one group.
 #[derive(Clone, Debug)]
 pub struct HostGroup<P: Payload> {
@@ -63,6 +66,8 @@ pub enum HostCommand<P: Payload> {
         input: P,
         /// Where the result goes.
         output: P,
+        /// What of the application's call ranks must agree on beside these.
+        terms: Terms,
     },
     /// Writes to other ranks: to one, or to several at once (MultiWrite 4.3.2). The end is [`HostEvent::Written`].
     Write {
@@ -274,7 +279,7 @@ impl<P: Payload> Host<P> {
         &mut self,
         now: Instant,
         id: GroupId,
-        what: (Collective, Reduction),
+        what: Kind,
         buffers: (P, P),
         out: &mut impl Sink<Self>,
     ) -> Result<(), HostRejected> {
@@ -289,7 +294,7 @@ impl<P: Payload> Host<P> {
         &mut self,
         now: Instant,
         id: GroupId,
-        (collective, reduction): (Collective, Reduction),
+        (collective, reduction, terms): Kind,
         (input, output): (P, P),
         out: &mut impl Sink<Self>,
     ) -> Result<(), HostRejected> {
@@ -302,7 +307,7 @@ impl<P: Payload> Host<P> {
             let length = buffer.length();
             Slice { region: memory.register(buffer), offset: 0, length }
         });
-        let request = CollectiveRequest { collective, reduction, input, output, terms: Terms::WHOLE };
+        let request = CollectiveRequest { collective, reduction, input, output, terms };
         let mut sink = GroupSink::new(id, out);
         let mut verbs = TransportVerbs { transport: &mut group.transport, sink: &mut sink };
         match group.program.start(now, request, &mut verbs) {
@@ -481,8 +486,8 @@ impl<P: Payload> Engine for Host<P> {
                     dispatches.ok_or(RequestError::NotOffered { found: Collective::Dispatch })?;
                 Ok(dispatches.route(&routes)?)
             }
-            HostCommand::Start { group, collective, reduction, input, output } => {
-                self.start(now, group, (collective, reduction), (input, output), out)
+            HostCommand::Start { group, collective, reduction, input, output, terms } => {
+                self.start(now, group, (collective, reduction, terms), (input, output), out)
             }
             HostCommand::Write { group, id, targets, way, data } => {
                 self.write(now, group, id, (&targets, way), &data, out)

@@ -4,6 +4,7 @@
 
 use quincunx_collective::{Collective, GroupId, Numbers, Payload, Reduction};
 use quincunx_control::{GroupFailure, Report, Sequence};
+use quincunx_engine::Terms;
 use quincunx_engine::verbs::{Failure, Outcome};
 use quincunx_nodes::{HostCommand, HostEvent, HostRejected};
 use std::fmt;
@@ -221,12 +222,18 @@ impl Rank {
         let (command, running) = if let Some((_, kept)) = life.sequence.next_repeat() {
             let Kept { collective, reduction, input, output } = kept.clone();
             let output = Numbers::zeroed(output);
-            (HostCommand::Start { group: wire, collective, reduction, input, output }, Running::Repeat)
+            (
+                HostCommand::Start { group: wire, collective, reduction, input, output, terms: Terms::WHOLE },
+                Running::Repeat,
+            )
         } else {
             let Some(own) = &mut life.own else { return Ok(()) };
             let Some([input, output]) = own.buffers.take() else { return Ok(()) };
             let (collective, reduction) = (own.collective, own.reduction);
-            (HostCommand::Start { group: wire, collective, reduction, input, output }, Running::Own)
+            (
+                HostCommand::Start { group: wire, collective, reduction, input, output, terms: Terms::WHOLE },
+                Running::Own,
+            )
         };
         life.running = Some(running);
         Ok(self.node.command(command)?)

@@ -4,6 +4,7 @@ mod clock;
 mod common;
 mod control;
 mod designs;
+mod disagreement;
 mod earlier;
 mod epic;
 mod exchange;

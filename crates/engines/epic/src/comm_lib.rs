@@ -51,6 +51,8 @@ pub struct CommLibConfig {
     pub run_ahead: bool,
     /// Invocations follow each other at once; otherwise each waits for the end of the one before.
     pub overlap: bool,
+    /// Reduce, Broadcast and what is made of them end with a confirmation of all ranks; otherwise when this rank has sent and received all.
+    pub confirm: bool,
     /// Modes II and III share one PSN among all ranks, which skip the numbers of what they do not send or receive. Those of Mode-I do
     /// not, nor those whose queue pairs cannot.
     pub synchronize_psn: bool,
@@ -243,7 +245,7 @@ impl CommLib {
     /// What follows the last step with data, if it `is_next`: so a rank that takes no part in some of them knows that all ranks agree.
     fn confirmation(&self, request: &CollectiveRequest, whole: usize, is_next: bool) -> Option<Step> {
         let says_all = matches!(request.collective, Collective::AllReduce | Collective::Barrier);
-        if !is_next || says_all || self.mutation == Some(Mutation::NoConfirmation) {
+        if !is_next || says_all || !self.config.confirm {
             return None;
         }
         let agreement = Agreement::Confirmation(request.digest(whole, DIGEST_BITS));

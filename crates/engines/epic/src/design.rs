@@ -75,6 +75,9 @@ pub struct GroupParams {
     /// Invocations follow each other at once, as window and buffers allow, those of ReduceScatter and AllGather too; otherwise
     /// each waits until the one before is over on its rank (table 29's AllGather).
     pub overlap: bool,
+    /// Reduce, Broadcast, ReduceScatter and AllGather end when all ranks have confirmed that they ask for the same; otherwise when this rank has
+    /// sent and received all, as the paper has it: a rank that asks for something else goes unnoticed then.
+    pub confirm: bool,
     /// The modes of a mixed tree's switches, from the root down; all in Mode-III if it is not said.
     pub modes: Option<Levels>,
     /// Run mixtures of modes, too, that were found wrong, to see how.
@@ -119,6 +122,7 @@ impl Default for GroupParams {
             run_ahead: false,
             synchronize_rates: true,
             overlap: true,
+            confirm: true,
             modes: None,
             unproved: false,
             standard_verbs: false,
@@ -135,7 +139,7 @@ impl AsRef<Transport> for EpicParams {
 
 impl Params for EpicParams {
     fn help() -> Vec<Help> {
-        let own: [Help; 9] = [
+        let own: [Help; 10] = [
             ("group.reproducible", "combine in rank order, for equal bits every time"),
             ("group.slots", "Mode-III: packets in each of a switch's pipes; a window if not said"),
             ("group.run_ahead", "Mode-III: fast ranks run ahead of slow ones, as far as the pipes reach"),
@@ -143,6 +147,10 @@ impl Params for EpicParams {
             (
                 "group.overlap",
                 "begin the next Reduce or Broadcast at once; otherwise when the one before is over",
+            ),
+            (
+                "group.confirm",
+                "all but AllReduce and Barrier end when all ranks have confirmed the same; otherwise as papers count",
             ),
             ("group.modes", "epic-mixed: the modes of switches from the root down, such as III/I"),
             (
@@ -499,6 +507,7 @@ impl Design for Epic {
             window: transport.window,
             run_ahead: params.group.run_ahead,
             overlap: params.group.overlap,
+            confirm: params.group.confirm,
             synchronize_psn: role.skips,
             window_in_packets: role.window_in_packets,
         };

@@ -70,6 +70,4 @@ quincunx_engine::mutations! {
     SwitchFailsInSilence = "switch-fails-in-silence",
     /// A switch adds up what ranks send whatever their control messages say.
     AddsWhateverComes = "adds-whatever-comes",
-    /// A Reduce or a Broadcast is done when this rank has sent and received all, whatever others ask for.
-    NoConfirmation = "no-confirmation",
 }

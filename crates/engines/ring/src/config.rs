@@ -60,6 +60,9 @@ pub struct Config {
     pub window: u16,
     /// When pieces go out; the same at every rank.
     pub pace: Pace,
+    /// A Broadcast, a Reduce and what has no bytes end when all ranks have confirmed that they ask for the same; otherwise when this rank has
+    /// sent and received all. The same at every rank.
+    pub confirm: bool,
 }
 
 /// Why a set-up is refused.
@@ -138,7 +141,15 @@ impl Algorithm {
 impl Config {
     /// An eager program with the default chunk and window.
     pub fn new(algorithm: Algorithm, rank: Rank, peers: Vec<Option<QpIndex>>) -> Self {
-        Self { algorithm, rank, peers, chunk: DEFAULT_CHUNK, window: DEFAULT_WINDOW, pace: Pace::Eager }
+        Self {
+            algorithm,
+            rank,
+            peers,
+            chunk: DEFAULT_CHUNK,
+            window: DEFAULT_WINDOW,
+            pace: Pace::Eager,
+            confirm: true,
+        }
     }
 
     /// The peers that the algorithm needs and their queue pairs.

@@ -51,11 +51,14 @@ pub struct Pieces {
     pub window: u16,
     /// A step begins when what the one before sent is acknowledged, not as soon as its data is there.
     pub lockstep: bool,
+    /// A Broadcast, a Reduce and what has no bytes end when all ranks have confirmed that they ask for the same; otherwise when this rank has
+    /// sent and received all, as papers count: a rank that asks for something else goes unnoticed then.
+    pub confirm: bool,
 }
 
 impl Default for Pieces {
     fn default() -> Self {
-        Self { chunk: DEFAULT_CHUNK, window: DEFAULT_WINDOW, lockstep: false }
+        Self { chunk: DEFAULT_CHUNK, window: DEFAULT_WINDOW, lockstep: false, confirm: true }
     }
 }
 
@@ -67,10 +70,14 @@ impl AsRef<Transport> for HostParams {
 
 impl Params for HostParams {
     fn help() -> Vec<Help> {
-        let own: [Help; 3] = [
+        let own: [Help; 4] = [
             ("hosts.chunk", "the longest message"),
             ("hosts.window", "messages that may be on their way to a peer"),
             ("hosts.lockstep", "begin a step when what the one before sent is acknowledged"),
+            (
+                "hosts.confirm",
+                "Broadcast and Reduce end when all ranks have confirmed the same; otherwise as papers count",
+            ),
         ];
         Transport::HELP.into_iter().chain(own).collect()
     }
@@ -185,9 +192,9 @@ impl Design for Hosts {
                 *place = Some(QpIndex(index as u16));
             }
         }
-        let Pieces { chunk, window, lockstep } = params.hosts;
+        let Pieces { chunk, window, lockstep, confirm } = params.hosts;
         let pace = if lockstep { Pace::Lockstep } else { Pace::Eager };
-        let config = Config { algorithm: self.algorithm, rank, peers, chunk, window, pace };
+        let config = Config { algorithm: self.algorithm, rank, peers, chunk, window, pace, confirm };
         let mut program = HostProgram::new(&config).map_err(|error| Refusal::of(&error))?;
         if let Some(mutation) = mutation {
             program.break_rule(mutation);

@@ -4,6 +4,4 @@
 quincunx_engine::mutations! {
     /// A piece is combined whatever its sender takes part in.
     IgnoresDisagreement = "ignores-disagreement",
-    /// A Broadcast or a Reduce, or what has no bytes, is done when this rank has sent and received all, whoever else takes part.
-    NoConfirmation = "no-confirmation",
 }

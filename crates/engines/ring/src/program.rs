@@ -57,6 +57,7 @@ pub struct HostProgram {
     /// What ranks must agree on in the collective that runs, in so many bits.
     digest: u32,
     digest_bits: u32,
+    confirms: bool,
     state: State,
     mutation: Option<Mutation>,
 }
@@ -93,6 +94,7 @@ impl HostProgram {
             connections: peers.iter().map(|(_, qp)| PeerConnection::new(*qp, window)).collect(),
             digest: 0,
             digest_bits: Credit::digest_bits(u32::from(config.window)),
+            confirms: config.confirm,
             state: State::Idle,
             mutation: None,
         })
@@ -163,7 +165,7 @@ impl HostProgram {
     fn lay_out(&mut self, request: &CollectiveRequest, length: usize) -> usize {
         self.plan.clear();
         let element = request.reduction.data_type.size();
-        let confirms = !self.breaks(Mutation::NoConfirmation);
+        let confirms = self.confirms;
         // Without bytes nothing would go from rank to rank, and nobody would know that all agree.
         let collective = if length == 0 && confirms { Collective::Barrier } else { request.collective };
         match self.algorithm {

@@ -3,13 +3,13 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use quincunx_collective::{Collective, GroupId, Payload, Rank, Reduction};
+use quincunx_collective::{GroupId, Payload, Rank};
 use quincunx_engine::verbs::{CollectiveRequest, Failure, Memory, Outcome, QpIndex, RequestError, Slice};
-use quincunx_engine::{PortId, Sink, Terms};
+use quincunx_engine::{PortId, Sink};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{QpNumber, RoceHeader};
 
-use super::{Host, HostEvent, HostGroup, HostRejected, HostTimer, TimerOwner};
+use super::{Host, HostEvent, HostGroup, HostRejected, HostTimer, Kind, TimerOwner};
 use crate::locks::{LockEdge, LockRank, LockStep};
 use crate::transport::NodeDrop;
 
@@ -40,7 +40,7 @@ pub struct Ways {
 /// A collective that waits for the verdict.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Waiting<P> {
-    what: (Collective, Reduction),
+    what: Kind,
     buffers: (P, P),
 }
 
@@ -129,7 +129,7 @@ impl<P: Payload> Host<P> {
         &mut self,
         now: Instant,
         id: GroupId,
-        what: (Collective, Reduction),
+        what: Kind,
         buffers: (P, P),
         out: &mut impl Sink<Self>,
     ) -> Result<(), HostRejected> {
@@ -243,7 +243,7 @@ impl<P: Payload> Contended<P> {
     /// Refuses what no program would take; the buffers back.
     fn check(
         &self,
-        (collective, reduction): (Collective, Reduction),
+        (collective, reduction, terms): Kind,
         (input, output): (P, P),
     ) -> Result<(P, P), RequestError> {
         let mut memory = Memory::default();
@@ -251,7 +251,7 @@ impl<P: Payload> Contended<P> {
             let length = buffer.length();
             Slice { region: memory.register(buffer), offset: 0, length }
         });
-        let request = CollectiveRequest { collective, reduction, input, output, terms: Terms::WHOLE };
+        let request = CollectiveRequest { collective, reduction, input, output, terms };
         request.check(self.rank, self.ranks, &memory)?;
         let [input, output] = [input, output].map(|slice| memory.release(slice.region));
         Ok((input.expect("it has just been registered"), output.expect("so has this")))

@@ -12,7 +12,7 @@ use quincunx_design::{
     Value,
 };
 use quincunx_engine::verbs::{Failure, Outcome, QpIndex};
-use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_engine::{Engine, Frame, PortId, Sink, Terms};
 use quincunx_epic::{EPIC_1, EPIC_2, EPIC_3};
 use quincunx_fabric::IncTree;
 use quincunx_nodes::{
@@ -313,6 +313,7 @@ impl Net {
             reduction: SUM,
             input: Numbers::from(input),
             output: Numbers::zeroed(BYTES),
+            terms: Terms::WHOLE,
         };
         self.command(host, start).unwrap();
     }
@@ -436,6 +437,7 @@ fn what_makes_no_sense_is_refused_before_anybody_is_asked() {
         reduction: SUM,
         input: Numbers::zeroed(input),
         output: Numbers::zeroed(BYTES),
+        terms: Terms::WHOLE,
     };
     let refused = net.command(0, start(BYTES + 4)).unwrap_err().to_string();
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use quincunx_collective::{Collective, DataType, GroupId, Numbers, Rank, ReduceOp, Reduction};
 use quincunx_engine::verbs::{Completion, Failure, Outcome, QpIndex};
-use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_engine::{Engine, Frame, PortId, Sink, Terms};
 use quincunx_epic::{CommLib, CommLibConfig};
 use quincunx_nodes::{
     Host, HostCommand, HostEvent, HostGroup, HostTimer, NodeDrop, Offloadable as _, PostedWork, Work,
@@ -45,6 +45,7 @@ fn host(synchronize_psn: bool) -> (Host<Numbers>, Said) {
         window,
         run_ahead: false,
         overlap: false,
+        confirm: true,
         synchronize_psn,
         window_in_packets: synchronize_psn,
     };
@@ -82,7 +83,8 @@ fn host(synchronize_psn: bool) -> (Host<Numbers>, Said) {
 fn start(host: &mut Host<Numbers>, collective: Collective, said: &mut Said) {
     let input = Numbers::from(vec![1, 0, 0, 0, 2, 0, 0, 0]);
     let output = Numbers::from(vec![0; 8]);
-    let start = HostCommand::Start { group: GROUP, collective, reduction: SUM, input, output };
+    let start =
+        HostCommand::Start { group: GROUP, collective, reduction: SUM, input, output, terms: Terms::WHOLE };
     host.handle_command(Instant::ZERO, start, said).unwrap();
 }
 

@@ -4,7 +4,7 @@
 use crate::common::{GROUP, Setup, groups, star};
 use quincunx_collective::{Collective, DataType, Numbers, ReduceOp, Reduction};
 use quincunx_engine::verbs::{Completion, Outcome, QpIndex, ReceiveRequest, SendRequest};
-use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_engine::{Engine, Frame, PortId, Sink, Terms};
 use quincunx_epic::Mode;
 use quincunx_nodes::{
     Host, HostCommand, HostEvent, Offloadable, PostedWork, Switch, SwitchCommand, SwitchRejected, Work,
@@ -108,7 +108,15 @@ fn a_switch_whose_connections_end_there_adds_up_what_somebody_else_has_received(
     for (rank, host) in hosts.iter_mut().enumerate() {
         let (input, output) = (input(rank as i32 + 1), Numbers::from(vec![0; 40]));
         let collective = Collective::AllReduce;
-        host.tell(HostCommand::Start { group: GROUP, collective, reduction: SUM, input, output }).unwrap();
+        host.tell(HostCommand::Start {
+            group: GROUP,
+            collective,
+            reduction: SUM,
+            input,
+            output,
+            terms: Terms::WHOLE,
+        })
+        .unwrap();
     }
     let mut carried = true;
     while carried {

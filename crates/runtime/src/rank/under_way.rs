@@ -2,6 +2,7 @@
 
 use quincunx_collective::{Collective, GroupId, Numbers, Reduction};
 use quincunx_driver_net::Waker;
+use quincunx_engine::Terms;
 use quincunx_engine::verbs::{Failure, Outcome, WorkId};
 use quincunx_nodes::{HostCommand, HostEvent};
 use quincunx_units::Duration;
@@ -38,7 +39,7 @@ pub enum Ended {
 }
 
 impl Rank {
-    /// Begins a collective. Lengths are as [`quincunx_engine::verbs::CollectiveRequest`] says; a group's collectives end in the order
+    /// Begins a collective, or the part of one that `terms` say. Lengths are as [`quincunx_engine::verbs::CollectiveRequest`] says; a group's collectives end in the order
     /// in which they were begun.
     ///
     /// # Errors
@@ -48,12 +49,13 @@ impl Rank {
         group: GroupId,
         collective: Collective,
         reduction: Reduction,
+        terms: Terms,
         buffers: Finished,
     ) -> Result<(), RuntimeError> {
         self.check(group)?;
         let wire = self.lead(group);
         let Finished { input, output } = buffers;
-        let start = HostCommand::Start { group: wire, collective, reduction, input, output };
+        let start = HostCommand::Start { group: wire, collective, reduction, input, output, terms };
         self.node.command(start)?;
         self.begun.entry(group).or_default().push_back(collective);
         Ok(())

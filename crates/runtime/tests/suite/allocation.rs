@@ -7,6 +7,7 @@ use quincunx_collective::{
 };
 use quincunx_design::Value;
 use quincunx_driver_net::NodeOptions;
+use quincunx_engine::Terms;
 use quincunx_fabric::IncTree;
 use quincunx_nodes::{HostCommand, HostEvent};
 use quincunx_units::Duration;
@@ -35,7 +36,15 @@ fn allocates_nothing(design: &str) {
     let mut run = |collective, buffers: [(Numbers, Numbers); 4]| {
         for (host, (input, output)) in hosts.iter_mut().zip(buffers) {
             let group = GroupId(1);
-            host.command(HostCommand::Start { group, collective, reduction: SUM, input, output }).unwrap();
+            host.command(HostCommand::Start {
+                group,
+                collective,
+                reduction: SUM,
+                input,
+                output,
+                terms: Terms::WHOLE,
+            })
+            .unwrap();
         }
         let end = Instant::now() + std::time::Duration::from_secs(20);
         let mut left = hosts.len();

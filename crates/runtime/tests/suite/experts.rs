@@ -10,6 +10,7 @@ use quincunx_collective::{
 };
 use quincunx_design::{Demand, FabricKind, Placement, Value};
 use quincunx_driver_net::NodeOptions;
+use quincunx_engine::Terms;
 use quincunx_engine::verbs::Outcome;
 use quincunx_network::FaultRates;
 use quincunx_nodes::{HostCommand, HostEvent};
@@ -118,7 +119,15 @@ impl Batch {
 
 fn run(node: &mut RankNode, collective: Collective, input: Numbers, output: usize) -> Numbers {
     let output = Numbers::zeroed(output);
-    node.command(HostCommand::Start { group: GROUP, collective, reduction: WORDS, input, output }).unwrap();
+    node.command(HostCommand::Start {
+        group: GROUP,
+        collective,
+        reduction: WORDS,
+        input,
+        output,
+        terms: Terms::WHOLE,
+    })
+    .unwrap();
     match node.run_until(LIMIT, Some).unwrap() {
         HostEvent::Finished { outcome: Outcome::Done, output, .. } => output,
         other => panic!("{collective} ended as {other:?}"),

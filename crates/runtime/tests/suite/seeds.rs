@@ -9,8 +9,8 @@ use quincunx_collective::{Collective, GroupId, Numbers, Payload, Rank, Reduction
 use quincunx_collective::{SplitMix64, exact, reference, wrong_elements};
 use quincunx_design::Value;
 use quincunx_driver_net::NodeOptions;
-use quincunx_engine::Engine;
 use quincunx_engine::verbs::Outcome;
+use quincunx_engine::{Engine, Terms};
 use quincunx_fabric::{IncTree, TreeNodeId};
 use quincunx_network::FaultRates;
 use quincunx_nodes::{HostCommand, HostEvent};
@@ -132,6 +132,7 @@ fn run_job(node: &mut HostNode, job: &Job, reduction: Reduction, rank: Rank) -> 
         reduction,
         input: job.inputs[rank.index()].clone(),
         output: Numbers::zeroed(job.output),
+        terms: Terms::WHOLE,
     };
     node.command(start).map_err(|error| error.to_string())?;
     let finished = node.run_until(LIMIT, Some).map_err(|error| error.to_string())?;

@@ -7,7 +7,7 @@ use quincunx_collective::{pattern, wrong_elements};
 use quincunx_design::{Member, Value};
 use quincunx_driver_net::NodeOptions;
 use quincunx_engine::verbs::{Failure, Outcome};
-use quincunx_engine::{Engine, PortId};
+use quincunx_engine::{Engine, PortId, Terms};
 use quincunx_fabric::IncTree;
 use quincunx_nodes::{HostCommand, HostEvent, Switch, SwitchCommand, switch_group};
 use quincunx_units::Duration;
@@ -57,7 +57,14 @@ fn all_reduce(
             scope.spawn(move || {
                 let mut host = common::host(groups, address(leaf.0), Rank(rank), NodeOptions::default());
                 let (collective, output) = (Collective::AllReduce, Numbers::zeroed(BYTES));
-                let start = HostCommand::Start { group: GROUP, collective, reduction, input, output };
+                let start = HostCommand::Start {
+                    group: GROUP,
+                    collective,
+                    reduction,
+                    input,
+                    output,
+                    terms: Terms::WHOLE,
+                };
                 host.command(start).unwrap();
                 let ended = |event| match event {
                     HostEvent::Finished { outcome, output, .. } => Some((outcome, output)),

@@ -10,6 +10,7 @@ use crate::progress::{Progress, STEPS_A_REPORT, Watch as Watched};
 use crate::traffic::Meter;
 use quincunx_collective::{Bandwidths, GroupId, LengthOnly, Numbers, Rank};
 use quincunx_driver_des::{Limits, NodeIndex, Stopped};
+use quincunx_engine::Terms;
 use quincunx_engine::verbs::Outcome;
 use quincunx_nodes::{HostCommand, HostEvent, StationCommand, StationEvent};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
@@ -150,7 +151,8 @@ impl<P: Data> Run<P> {
         entry.current = Some(Current { begin, unfinished: hosts.len(), buffers });
         for (&host, input) in hosts.iter().zip(inputs) {
             let output = P::zeroed(output);
-            let order = HostCommand::Start { group, collective, reduction, input, output };
+            let order =
+                HostCommand::Start { group, collective, reduction, input, output, terms: Terms::WHOLE };
             let told = self.built.simulation.command(NodeIndex(host as u32), StationCommand::Host(order));
             told.map_err(|rejected| request.jobs.refused_at(line, rejected))?;
         }

@@ -4,6 +4,7 @@ use quincunx_cluster::Cluster;
 use quincunx_collective::{Collective, GroupId, Rank, Reduction};
 use quincunx_design::FabricKind;
 use quincunx_driver_des::{Direction, Limits, NodeIndex, Observer, Simulation, Stopped};
+use quincunx_engine::Terms;
 use quincunx_engine::verbs::Outcome;
 use quincunx_nodes::{HostCommand, HostEvent, Station, StationCommand, StationEvent};
 use quincunx_units::{ByteCount, Duration, Instant};
@@ -110,7 +111,14 @@ impl<P: Data, O: Observer<Station<P>>> SimulatedGroup<P, O> {
             traffic.skip_to(start);
         }
         for (rank, (input, output)) in buffers.into_iter().enumerate() {
-            let order = HostCommand::Start { group: GROUP, collective, reduction, input, output };
+            let order = HostCommand::Start {
+                group: GROUP,
+                collective,
+                reduction,
+                input,
+                output,
+                terms: Terms::WHOLE,
+            };
             let node = self.node(Rank(rank as u16));
             self.simulation_mut().command(node, StationCommand::Host(order))?;
         }

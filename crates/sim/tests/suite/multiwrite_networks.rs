@@ -6,7 +6,7 @@ use quincunx_collective::{
 };
 use quincunx_driver_des::{Limits, LinkConfig, Medium, NodeIndex, Simulation, Stopped};
 use quincunx_engine::verbs::{CollectiveRequest, Completion, Outcome, Program, QpIndex, RequestError, Verbs};
-use quincunx_engine::{Engine, PortId};
+use quincunx_engine::{Engine, PortId, Terms};
 use quincunx_multiwrite::{RelayCost, Table, Target, Window, Write, Writer, WriterConfig};
 use quincunx_network::FaultPlan;
 use quincunx_nodes::{Host, HostCommand, HostEvent, HostGroup};
@@ -223,6 +223,7 @@ proptest! {
                 reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
                 input: input.clone(),
                 output: Numbers::zeroed(ranks * DATA),
+                terms: Terms::WHOLE,
             };
             simulation.command(NodeIndex(rank as u32), start).unwrap();
         }

@@ -65,6 +65,7 @@ pub(crate) fn group_setup<V: Into<Value> + Copy>(
         groups: 1,
         in_flight: 1,
         mutation: None,
+        disagreement: None,
     }
 }
 

@@ -23,6 +23,7 @@ fn config() -> CommLibConfig {
         window: 2,
         run_ahead: false,
         overlap: true,
+        confirm: true,
         synchronize_psn: true,
         window_in_packets: true,
     }

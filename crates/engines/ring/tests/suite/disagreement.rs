@@ -1,10 +1,10 @@
 //! One rank asks for something else than the others: nobody is told of a result, in any order of messages.
 
-use crate::common::{ProgramGroup, lengths};
+use crate::common::{ProgramGroup, config, lengths};
 use quincunx_collective::{Collective, DataType, LengthOnly, Rank, ReduceOp, Reduction};
 use quincunx_engine::Terms;
 use quincunx_engine::verbs::{CollectiveRequest, Failure, Outcome};
-use quincunx_ring::{Algorithm, Mutation};
+use quincunx_ring::{Algorithm, Config, Mutation};
 
 const ALGORITHMS: [Algorithm; 3] = [Algorithm::Ring, Algorithm::Tree, Algorithm::Direct];
 const BYTES: usize = 24;
@@ -62,10 +62,11 @@ fn run(
     algorithm: Algorithm,
     ranks: usize,
     (wish, other, odd): (Wish, Wish, usize),
-    mutation: Option<Mutation>,
+    (mutation, confirm): (Option<Mutation>, bool),
     seed: u64,
 ) -> (Vec<usize>, Vec<(usize, Outcome)>) {
-    let mut group = ProgramGroup::new(algorithm, ranks, 8, 2, seed);
+    let config = |rank| Config { confirm, ..config(algorithm, rank, ranks, 8, 2) };
+    let mut group = ProgramGroup::of(&config, ranks, seed);
     if let Some(mutation) = mutation {
         group.hosts.iter_mut().for_each(|host| host.program.break_rule(mutation));
     }
@@ -98,7 +99,7 @@ fn every_case(mut check: impl FnMut(Algorithm, usize, (Wish, Wish, usize), u64))
 #[test]
 fn nobody_is_told_of_a_result() {
     every_case(|algorithm, ranks, case, seed| {
-        let (finished, failed) = run(algorithm, ranks, case, None, seed);
+        let (finished, failed) = run(algorithm, ranks, case, (None, true), seed);
         assert!(finished.iter().all(|count| *count == 0), "{algorithm} of {ranks}, {case:?}: {finished:?}");
         for (rank, outcome) in failed {
             let failure = Failure::Disagreement;
@@ -112,12 +113,12 @@ fn nobody_is_told_of_a_result() {
 
 #[test]
 fn each_rule_is_needed() {
-    for mutation in Mutation::all() {
+    for rules in [(Some(Mutation::IgnoresDisagreement), true), (None, false)] {
         let mut wrong = 0;
         every_case(|algorithm, ranks, case, seed| {
-            let (finished, _) = run(algorithm, ranks, case, Some(mutation), seed);
+            let (finished, _) = run(algorithm, ranks, case, rules, seed);
             wrong += usize::from(finished.iter().any(|count| *count > 0));
         });
-        assert!(wrong > 0, "{mutation} makes no difference");
+        assert!(wrong > 0, "{rules:?} make no difference");
     }
 }

@@ -14,7 +14,7 @@ use quincunx_design::{
     AnyDesign, FabricKind, GroupContext, Member, Naming, Placement, Settings, Transport, Value,
 };
 use quincunx_engine::verbs::{Outcome, QpIndex};
-use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_engine::{Engine, Frame, PortId, Sink, Terms};
 use quincunx_epic::{EPIC_1, EPIC_2, EPIC_3, Epic, EpicParams, GroupParams, Mode};
 use quincunx_fabric::{IncTree, TreeNodeId, TreeRole};
 use quincunx_nodes::{
@@ -422,7 +422,10 @@ impl Network {
         input: Numbers,
         output: Numbers,
     ) {
-        self.host_command(rank, HostCommand::Start { group: GROUP, collective, reduction, input, output });
+        self.host_command(
+            rank,
+            HostCommand::Start { group: GROUP, collective, reduction, input, output, terms: Terms::WHOLE },
+        );
     }
 
     /// Lets a rank's node take a frame of the test's making.

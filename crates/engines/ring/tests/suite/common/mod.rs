@@ -73,7 +73,7 @@ fn peer_of(rank: usize, qp: usize) -> usize {
 pub(crate) fn config(algorithm: Algorithm, rank: usize, ranks: usize, chunk: u64, window: u16) -> Config {
     let peers = (0..ranks).map(|peer| (peer != rank).then(|| QpIndex(qp_to(rank, peer) as u16))).collect();
     let (rank, chunk) = (Rank(rank as u16), ByteCount::new(chunk));
-    Config { algorithm, rank, peers, chunk, window, pace: Pace::Eager }
+    Config { algorithm, rank, peers, chunk, window, pace: Pace::Eager, confirm: true }
 }
 
 pub(crate) struct ProgramGroup<P> {
@@ -100,7 +100,10 @@ impl<P: Payload> ProgramGroup<P> {
         window: u16,
         seed: u64,
     ) -> Self {
-        let config = |rank| Config { pace, ..config(algorithm, rank, ranks, chunk, window) };
+        Self::of(&|rank| Config { pace, ..config(algorithm, rank, ranks, chunk, window) }, ranks, seed)
+    }
+
+    pub(crate) fn of(config: &dyn Fn(usize) -> Config, ranks: usize, seed: u64) -> Self {
         let host = |rank| Host {
             program: HostProgram::new(&config(rank)).unwrap(),
             memory: Memory::default(),
