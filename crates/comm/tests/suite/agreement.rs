@@ -143,7 +143,7 @@ fn every_rank_hears_what_differs(design: &str) {
                 let said = |text: &str| {
                     text.starts_with("expected all ranks of group ")
                         && text.contains(&format!(
-                            " as collective 2, found another {what}: rank 1 (\"job{number}-1\") calls "
+                            " the same collective (number 2), found another {what}: rank 1 (\"job{number}-1\") calls "
                         ))
                         && text.contains(&format!(", rank 0 (\"job{number}-0\") "))
                 };
@@ -188,7 +188,7 @@ fn a_call_is_told_as_a_whole_however_many_parts_it_is_cut_into() {
         for heard in disagree(manager, ("epic-3", 0), [(SUM, bytes), (Operation::Broadcast(0), bytes)]) {
             let Err(CommError::Group(text)) = heard else { panic!("{heard:?}") };
             let found = "rank 1 (\"job0-1\") calls broadcast of 3145728 bytes with root 0, rank 0 (\"job0-0\") all_reduce of 3145728 bytes, sum of f32;";
-            assert!(text.contains(" as collective 2, ") && text.contains(found), "{text}");
+            assert!(text.contains(" (number 2), ") && text.contains(found), "{text}");
         }
     });
 }
