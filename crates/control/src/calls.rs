@@ -105,7 +105,7 @@ pub(crate) fn disagreement(
         let &(other, right, _) = camps.iter().rev().max_by_key(|(.., count)| *count)?;
         let name = |rank: u16| members.get(usize::from(rank)).map_or("?", String::as_str);
         let reason = format!(
-            "{DISAGREEMENT} {group} to call the same as collective {}, found another {}: rank {rank} (\"{}\") calls {call}, rank {other} \
+            "{DISAGREEMENT} {group} to call the same collective (number {}), found another {}: rank {rank} (\"{}\") calls {call}, rank {other} \
              (\"{}\") {right}; correct the program of one of them",
             call.number,
             call.difference(right),
@@ -155,7 +155,7 @@ mod tests {
             assert_eq!(
                 failure.reason,
                 format!(
-                    "expected all ranks of group 3 to call the same as collective 7, found another {what}: rank 1 (\"node-1\") calls \
+                    "expected all ranks of group 3 to call the same collective (number 7), found another {what}: rank 1 (\"node-1\") calls \
                      {other}, rank 0 (\"node-0\") {usual}; correct the program of one of them"
                 )
             );
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(disagreement(GroupId(1), &members, &logs(&ahead, &behind)), None);
         let wrong = Vec::from([at(1, Collective::AllGather), at(2, Collective::AllGather)]);
         let reason = disagreement(GroupId(1), &members, &logs(&ahead, &wrong)).unwrap().reason;
-        assert!(reason.contains("as collective 1"), "{reason}");
+        assert!(reason.contains("(number 1)"), "{reason}");
     }
 
     #[test]

@@ -127,3 +127,67 @@ impl Rank {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quincunx_collective::ReduceOp;
+
+    const SUM: (Op, DataType) = (Op::Reduce(ReduceOp::Sum), DataType::F32);
+
+    /// At which of the next milliseconds the manager hears that something is stalled.
+    fn told(calls: &mut Calls, start: Instant, millis: impl IntoIterator<Item = u64>) -> Vec<u64> {
+        let is_due = |at: &u64| calls.is_due(true, start + Duration::from_millis(*at));
+        millis.into_iter().filter(is_due).collect()
+    }
+
+    #[test]
+    fn what_is_stalled_is_told_less_and_less_often() {
+        let (mut calls, start) = (Calls::new(), Instant::now());
+        assert_eq!(told(&mut calls, start, 0..1000), [30, 60, 120, 240, 480, 960]);
+        let seconds = told(&mut calls, start, (1000..100_000).step_by(10));
+        let pauses: Vec<u64> = seconds.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(pauses.ends_with(&[10_000, 10_000]) && pauses.is_sorted(), "{seconds:?}");
+    }
+
+    #[test]
+    fn what_ends_or_has_not_begun_is_not_stalled() {
+        let (mut calls, start) = (Calls::new(), Instant::now());
+        for end in 1..10 {
+            assert!(told(&mut calls, start, (end - 1) * 29..end * 29).is_empty());
+            calls.end_one();
+        }
+        assert_eq!(told(&mut calls, start, 300..400), [330, 360]);
+        // Whatever waited is over, and something else begins later.
+        assert!(!calls.is_due(false, start + Duration::from_millis(400)));
+        assert!(!calls.is_due(false, start + Duration::from_millis(900)));
+        assert_eq!(told(&mut calls, start, 900..1000), [930, 960]);
+    }
+
+    #[test]
+    fn the_latest_calls_are_kept_in_order() {
+        let mut calls = Calls::new();
+        assert_eq!(calls.all(), []);
+        for number in 1..=20 {
+            calls.add(Collective::AllReduce, SUM, number);
+            let told: Vec<_> = calls.all().iter().map(|call| (call.number, call.bytes)).collect();
+            let expected: Vec<_> = (1..=number).rev().take(KEPT).map(|one| (one, one)).collect();
+            assert!(told.iter().rev().eq(&expected), "{told:?}");
+        }
+    }
+
+    #[test]
+    fn a_vectors_length_is_that_of_what_all_ranks_have() {
+        let [input, output] = [64, 16].map(Numbers::zeroed);
+        let root = quincunx_collective::Rank(0);
+        for (collective, bytes) in [
+            (Collective::AllReduce, 64),
+            (Collective::Reduce { root }, 64),
+            (Collective::Broadcast { root }, 16),
+            (Collective::ReduceScatter, 16),
+            (Collective::AllGather, 64),
+        ] {
+            assert_eq!(length_of(collective, [&input, &output]), bytes);
+        }
+    }
+}

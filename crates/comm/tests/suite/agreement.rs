@@ -95,6 +95,7 @@ fn disagree(
         let options = Options {
             address: Some(address(rank as u8)),
             design: design.into(),
+            switches: 1,
             limit: LIMIT,
             join_limit: LIMIT,
             ..Options::new(manager.into(), format!("job{number}-"), rank, RANKS)
@@ -102,7 +103,8 @@ fn disagree(
         let endpoint = Endpoint::attach(CATALOG, options).unwrap();
         let world = endpoint.world().unwrap();
         assert_eq!(world.design(), design);
-        call(&world, (SUM, BYTES)).unwrap();
+        // In several parts.
+        call(&world, (SUM, 3 << 20)).unwrap();
         let heard = call(&world, if rank == 1 { other } else { usual });
         // So does whatever is called later.
         let later = world.barrier();
@@ -116,7 +118,8 @@ fn disagree(
     })
 }
 
-fn every_rank_hears_what_differs(design: &str) {
+/// Runs something with a manager and a switch; one test at a time.
+fn with_a_manager(run: impl FnOnce(SocketAddr)) {
     static ADDRESSES: Mutex<()> = Mutex::new(());
     let _alone = ADDRESSES.lock().unwrap_or_else(PoisonError::into_inner);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -126,13 +129,21 @@ fn every_rank_hears_what_differs(design: &str) {
     thread::scope(|scope| {
         let switch = scope.spawn(|| serve_switch(CATALOG, &switch(manager), &stop, &SwitchWatch::default()));
         let stop = Stop(&stop);
+        run(manager);
+        drop(stop);
+        switch.join().unwrap().unwrap();
+    });
+}
+
+fn every_rank_hears_what_differs(design: &str) {
+    with_a_manager(|manager| {
         let mut wrong = Vec::new();
         for (number, (usual, other, what)) in KINDS.into_iter().enumerate() {
             for (rank, heard) in disagree(manager, (design, number), [usual, other]).into_iter().enumerate() {
                 let said = |text: &str| {
                     text.starts_with("expected all ranks of group ")
                         && text.contains(&format!(
-                            " as collective 2, found another {what}: rank 1 (\"job{number}-1\") calls "
+                            " the same collective (number 2), found another {what}: rank 1 (\"job{number}-1\") calls "
                         ))
                         && text.contains(&format!(", rank 0 (\"job{number}-0\") "))
                 };
@@ -145,8 +156,6 @@ fn every_rank_hears_what_differs(design: &str) {
                 }
             }
         }
-        drop(stop);
-        switch.join().unwrap().unwrap();
         assert!(wrong.is_empty(), "{design}:\n{}", wrong.join("\n"));
     });
 }
@@ -170,6 +179,18 @@ fn switch(manager: SocketAddr) -> ProcessOptions {
         node: NodeOptions::default(),
         capture: None,
     }
+}
+
+#[test]
+fn a_call_is_told_as_a_whole_however_many_parts_it_is_cut_into() {
+    let bytes = 3 << 20;
+    with_a_manager(|manager| {
+        for heard in disagree(manager, ("epic-3", 0), [(SUM, bytes), (Operation::Broadcast(0), bytes)]) {
+            let Err(CommError::Group(text)) = heard else { panic!("{heard:?}") };
+            let found = "rank 1 (\"job0-1\") calls broadcast of 3145728 bytes with root 0, rank 0 (\"job0-0\") all_reduce of 3145728 bytes, sum of f32;";
+            assert!(text.contains(" (number 2), ") && text.contains(found), "{text}");
+        }
+    });
 }
 
 #[test]

@@ -150,7 +150,6 @@ impl Manager {
                 out.push(Action::SetTimer { timer, after });
             }
             None if is_complete => {
-                inquiry.is_hurried = false;
                 if let Some((failure, is_corrupted)) = inquiry.failure.take() {
                     self.break_group(group, failure, is_corrupted, out);
                 }

@@ -55,7 +55,7 @@ fn told_apart(actions: &[Action]) -> (Vec<String>, String) {
     (nodes, reason.clone())
 }
 
-const BETWEEN_1_AND_0: &str = "expected all ranks of group 1 to call the same as collective 5, found another data type: rank 1 (\"r1\") calls all_reduce \
+const BETWEEN_1_AND_0: &str = "expected all ranks of group 1 to call the same collective (number 5), found another data type: rank 1 (\"r1\") calls all_reduce \
      of 4096 bytes, sum of i32, rank 0 (\"r0\") all_reduce of 4096 bytes, sum of f32; correct the program of one of them";
 
 #[test]
@@ -168,7 +168,7 @@ fn a_rank_is_compared_with_what_others_said_long_ago() {
     site.report("r1", group, answer(&[bad(150)]));
     assert_eq!(site.state(group), GroupState::Ready, "r0 has gone on since, and tells it no more");
     let (_, reason) = told_apart(&site.report("r1", group, answer(&[good(199), bad(200)])));
-    assert!(reason.contains("as collective 200, found another data type"), "{reason}");
+    assert!(reason.contains("(number 200), found another data type"), "{reason}");
 }
 
 #[test]

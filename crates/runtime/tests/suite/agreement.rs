@@ -80,7 +80,7 @@ fn each_rank_that_runs_a_collective_hears_which_two_differ() {
         assert_eq!(
             heard.as_deref(),
             Some(
-                "expected all ranks of group 1 to call the same as collective 2, found another collective: rank 1 (\"rank1\") calls broadcast \
+                "expected all ranks of group 1 to call the same collective (number 2), found another collective: rank 1 (\"rank1\") calls broadcast \
                  of 4096 bytes with root 0, rank 0 (\"rank0\") all_reduce of 4096 bytes, sum of i32; correct the program of one of them"
             )
         );
