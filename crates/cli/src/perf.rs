@@ -65,6 +65,7 @@ enum Link {
   quincunx perf all_reduce --dtype double --op avg --in-place    a program's memory, and what its copies cost
   quincunx perf all_to_all --ranks 4 --sizes 1MiB                messages: also send_receive, gather and scatter
   quincunx perf all_reduce --ranks 4 --cores 2 --set group.lanes=2  a switch of two cores, half of each vector on each
+  quincunx perf all_reduce --ranks 8 --addresses 127.0.0.77      all ranks behind one address, as torchrun has a machine's
   quincunx perf broadcast --root 3 --link netns --rate 500Mbit/s --mtu 9000
   quincunx perf all_reduce --design epic-3,ring --link paced --rate 200Mbit/s       limited links without root
   quincunx perf all_reduce --design netreduce,ring --link netns --rate 500Mbit/s --mtu 1500 --set group.mtu=1024 --sizes 4MiB
@@ -226,9 +227,10 @@ impl Perf {
         }
         // A fabric that runs already has links of its own.
         let transport = self.tuning.transport;
-        if loopback.is_none() && !self.addresses.is_empty() {
+        if self.link != Link::Udp && !self.addresses.is_empty() {
             return Err(Failure::Input(
-                "expected --link udp or paced with --addresses, found namespaces, each with an address of its own; leave one out".into(),
+                "expected --link udp with --addresses, found another, whose ranks have a link and an address each; leave one out"
+                    .into(),
             ));
         }
         let needs_ethernet = match transport {

@@ -20,7 +20,8 @@ pub struct Options {
     /// Ranks of a server, which have numbers in a row; none: all are on one. What is for several of another server goes there once
     /// ([`Group::multi_write`](crate::Group::multi_write)).
     pub server: Option<u16>,
-    /// The address of IPv4 or IPv6 that frames come from and go to; none: the one that leads to the manager, or one of loopback for each rank.
+    /// The address of IPv4 or IPv6 that frames come from and go to, which several ranks of a machine may share; none: the one that leads to the
+    /// manager, or one of loopback for each rank.
     pub address: Option<IpAddr>,
     /// What groups run, by name.
     pub design: String,
@@ -155,7 +156,7 @@ impl Options {
             .to_socket_addrs()
             .map_err(|error| unknown(format!("\"{error}\"")))?;
         let Some(address) = found.next() else { return Err(unknown("none".into())) };
-        // IPv6 has one address of loopback alone, which is one rank's at most.
+        // IPv6 has one address of loopback alone, which a switch needs for itself.
         if address.ip().is_loopback() {
             return Ok(self.on_loopback());
         }

@@ -80,20 +80,20 @@ pub(crate) fn interface_to(destination: IpAddr) -> io::Result<u32> {
     found.flatten().ok_or_else(|| Errno::ENETUNREACH.into())
 }
 
-/// Index of the interface by which datagrams of a machine to itself at an address of its own seem to come: over IPv4 loopback, over IPv6 the
-/// one that has the address.
+/// Index of the interface by which datagrams of a machine to itself at `own` seem to come: the one that has the address, though they pass
+/// loopback.
 ///
 /// # Errors
-/// If no interface has it.
+/// If there is no way to `own`.
 pub(crate) fn interface_from_itself(own: IpAddr) -> io::Result<u32> {
-    if own.is_ipv4() {
-        return interface_to(own);
-    }
     let has = |entry: &nix::ifaddrs::InterfaceAddress| {
         entry.address.as_ref().and_then(crate::packet::ip_of) == Some(own)
     };
-    let found = nix::ifaddrs::getifaddrs()?.find(has).ok_or(Errno::EADDRNOTAVAIL)?;
-    Ok(nix::net::if_::if_nametoindex(&*found.interface_name)?)
+    match nix::ifaddrs::getifaddrs()?.find(has) {
+        Some(entry) => Ok(nix::net::if_::if_nametoindex(&*entry.interface_name)?),
+        // All of 127.0.0.0/8 is loopback's.
+        None => interface_to(own),
+    }
 }
 
 /// The Ethernet address of a neighbour over IPv6, at an interface or at any, if it is known; `written`: if somebody has written it.

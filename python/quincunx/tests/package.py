@@ -33,6 +33,8 @@ class OnRanks(unittest.TestCase):
     """Tests whose method names are those of functions in `programs`, each run by every one of three ranks."""
 
     programs: str
+    # Options of `quincunx run` in all of them.
+    everywhere: tuple[str, ...] = ()
     target: Path
 
     @classmethod
@@ -43,7 +45,7 @@ class OnRanks(unittest.TestCase):
         """Runs a command on ranks, with options of `quincunx run`; what they printed. Fails if one of them does."""
         path = os.pathsep.join([str(PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
         environment = dict(os.environ, PYTHONPATH=path, OMP_NUM_THREADS="1", LD_LIBRARY_PATH=str(self.target))
-        started = [self.target / "quincunx", "run", "-n", str(ranks), *options, "--", *command]
+        started = [self.target / "quincunx", "run", "-n", str(ranks), *self.everywhere, *options, "--", *command]
         ended = subprocess.run(started, env=environment, text=True, capture_output=True, timeout=LIMIT_SECONDS)
         self.assertEqual(ended.returncode, 0, ended.stderr[-4000:] + ended.stdout[-1000:])
         return ended.stdout
@@ -52,6 +54,11 @@ class OnRanks(unittest.TestCase):
         """Runs the function that is called as the test is."""
         name = self._testMethodName.removeprefix("test_")
         self.run_on_ranks(sys.executable, str(HERE / self.programs), name, ranks=ranks, options=options)
+
+
+def one_address(last: int) -> str:
+    """An address of loopback that no other process's tests have."""
+    return f"127.{128 + os.getpid() // 250 % 60}.{os.getpid() % 250}.{last}"
 
 
 class Analysed(unittest.TestCase):

@@ -2,6 +2,8 @@
 
     quincunx run -n 3 -- python pytorch_suite.py [PART_OF_A_NAME ...]
 
+With `--addresses 127.0.0.77` before the `--` all ranks are behind one address.
+
 Each rank makes a process for each test, in order, so that one that fails spoils no other. Rank 0 prints a line for each and a count. The
 exit status is 1 if a test fails that is not in pytorch_suite_known.txt, which has a reason for each. Needs torch, numpy and expecttest.
 """

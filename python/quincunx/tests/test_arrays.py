@@ -5,7 +5,7 @@ import sys
 import unittest
 
 import needs
-from package import HERE, LIMIT_SECONDS, ROOT, OnRanks
+from package import HERE, LIMIT_SECONDS, ROOT, OnRanks, one_address
 
 
 @needs.modules("numpy")
@@ -46,6 +46,13 @@ class Arrays(OnRanks):
 
     def test_a_time_without_end_is_a_time(self) -> None:
         self.hold()
+
+
+@needs.modules("numpy")
+class BehindOneAddress(Arrays):
+    """The same, all ranks behind one address."""
+
+    everywhere = ("--addresses", one_address(201))
 
 
 @needs.modules("numpy")

@@ -7,7 +7,7 @@ import tempfile
 import unittest
 
 import needs
-from package import HERE, LIMIT_SECONDS, PACKAGE, ROOT, OnRanks
+from package import HERE, LIMIT_SECONDS, PACKAGE, ROOT, OnRanks, one_address
 
 
 @needs.modules("torch", by="`make test-torch`")
@@ -87,16 +87,24 @@ class Torch(OnRanks):
             manager = subprocess.Popen([program, "manager", "--listen", "127.0.0.1:0"], text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             self.addCleanup(ended, manager)
             address = manager.stdout.readline().split()[-1]
-            own = f"127.{128 + os.getpid() // 250 % 60}.{os.getpid() % 250}.250"
-            leaf = [program, "switch", "--name", "leaf", "--address", own, "--manager", address]
+            leaf = [program, "switch", "--name", "leaf", "--address", one_address(250), "--manager", address]
             self.addCleanup(ended, subprocess.Popen(leaf, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
             path = os.pathsep.join([str(PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
             more = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "QUINCUNX_MANAGER": address, "QUINCUNX_SWITCHES": "1", "KEPT": f"{folder}/kept"}
+            if self.everywhere:
+                more["QUINCUNX_ADDRESS"] = self.everywhere[1]
             command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "3", "--max-restarts", "1", "--standalone"]
             command += [str(HERE / self.programs), "a_job_that_torchrun_starts_again_goes_on"]
             found = subprocess.run(command, env=dict(os.environ, **more), text=True, capture_output=True, timeout=LIMIT_SECONDS)
         self.assertEqual(found.returncode, 0, found.stderr[-4000:])
         self.assertIn("went on to the end", found.stdout)
+
+
+@needs.modules("torch", by="`make test-torch`")
+class BehindOneAddress(Torch):
+    """The same, all ranks behind one address."""
+
+    everywhere = ("--addresses", one_address(202))
 
 
 def ended(process: subprocess.Popen) -> None:

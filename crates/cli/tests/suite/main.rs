@@ -15,6 +15,7 @@ mod keys;
 mod layers;
 mod library;
 mod links;
+mod one_address;
 mod operate;
 mod ports;
 mod processes;
