@@ -125,6 +125,7 @@ pub(crate) fn encode_held(held: &HeldGroup) -> proto::HeldGroup {
         group: held.group.0,
         region: held.region.map(encode_region),
         queue_pairs: held.endpoints.iter().map(|qp| qp.value()).collect(),
+        released: held.is_released,
     }
 }
 
@@ -136,6 +137,7 @@ pub(crate) fn decode_held(held: Vec<proto::HeldGroup>) -> Decoded<Vec<HeldGroup>
             endpoints: each(held.queue_pairs, |number| queue_pair("held.queue_pairs", number))?
                 .into_iter()
                 .collect(),
+            is_released: held.released,
         })
     })
 }
@@ -497,6 +499,7 @@ pub(crate) fn encode_report(report: Report) -> proto::report_request::Report {
             Encoded::Suspended(proto::Suspended { complete, repeats_from })
         }
         Report::Locked(uses) => Encoded::Locked(encode_lock_use(uses)),
+        Report::Released => Encoded::Released(proto::Released {}),
     }
 }
 
@@ -522,6 +525,7 @@ pub(crate) fn decode_report(report: Option<proto::report_request::Report>) -> De
             Report::Suspended(Progress { complete, repeats_from })
         }
         Encoded::Locked(uses) => Report::Locked(decode_lock_use(uses)),
+        Encoded::Released(proto::Released {}) => Report::Released,
     })
 }
 
@@ -787,8 +791,8 @@ pub(crate) fn decode_record(record: proto::GroupRecord) -> Decoded<(GroupRecord,
     let mut request = present("record.request", record.request)?;
     let name = std::mem::take(&mut request.name);
     let node = |node: proto::NodeRecord| {
-        let held =
-            proto::HeldGroup { group: record.group, region: node.region, queue_pairs: node.queue_pairs };
+        let (region, queue_pairs) = (node.region, node.queue_pairs);
+        let held = proto::HeldGroup { group: record.group, region, queue_pairs, released: false };
         let held = decode_held(vec![held])?.remove(0);
         Ok((node.node, (held.endpoints, held.region)))
     };

@@ -42,6 +42,8 @@ fn any_step() -> impl Strategy<Value = Step> {
                 if refused { Report::Refused { reason } } else { Report::DataPlaneFailed { reason } };
             Step::Report { node, group, report }
         }),
+        4 => (0..NODES, 1u32..12)
+            .prop_map(|(node, group)| Step::Report { node, group, report: Report::Released }),
         1 => (0usize..12).prop_map(Step::Expire),
     ]
 }
@@ -74,7 +76,8 @@ impl Observer {
                 Action::CancelTimer { timer } => {
                     self.timers.remove(&timer);
                 }
-                Action::Keep(_) | Action::Begin { .. } | Action::Remake { .. } => {}
+                Action::Keep(_) | Action::Begin { .. } | Action::Remake { .. } | Action::GivenBack { .. } => {
+                }
                 Action::Instruct { node, instruction } => {
                     prop_assert!(
                         self.attached.contains(&node),
