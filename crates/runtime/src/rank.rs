@@ -13,7 +13,7 @@ use quincunx_engine::verbs::{Failure, WorkId};
 use quincunx_nodes::{HostCommand, HostEvent, Ways, contended_host_group, host_group};
 use quincunx_units::Duration;
 use quincunx_wire::Framing;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::mpsc::TryRecvError;
@@ -86,6 +86,8 @@ pub struct Rank {
     /// What the node has said and nobody has taken.
     pub(crate) unheard: VecDeque<HostEvent<Numbers>>,
     pub(crate) failed: BTreeMap<GroupId, (String, String)>,
+    /// Groups that this rank is done with, and in which it answers its peers still.
+    pub(crate) released: BTreeSet<GroupId>,
     ready: Vec<GroupId>,
     /// Installed, and neither handed out nor removed.
     pub(crate) expected: Vec<GroupId>,
@@ -121,6 +123,7 @@ impl Rank {
             remakes: Vec::new(),
             unheard: VecDeque::new(),
             failed: BTreeMap::new(),
+            released: BTreeSet::new(),
             ready: Vec::new(),
             expected: Vec::new(),
             lost: None,
@@ -404,5 +407,8 @@ impl Rank {
         self.written.retain(|(of, _), _| *of != group);
         self.delivered.remove(&group);
         self.begun.remove(&group);
+        if self.released.remove(&group) {
+            self.failed.remove(&group);
+        }
     }
 }
