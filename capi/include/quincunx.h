@@ -75,7 +75,9 @@ qxResult_t qxCommInitRank(qxComm_t *comm, int nranks, qxUniqueId id, int rank);
 qxResult_t qxCommInit(qxComm_t *comm);
 /* Ranks of the same color become a communicator, in the old one's order; `key` is left unread. All ranks of the old one call it. */
 qxResult_t qxCommSplit(qxComm_t comm, int color, int key, qxComm_t *newcomm);
-/* Every rank calls it when nothing is under way; the last communicator of a process leaves the network with the others. */
+/* Gives the communicator back: nothing may be begun there any more. It returns at once; when all ranks have called it, its memory in
+ * switches and its queue pairs are free. Of the last communicator of a process it waits for the others, and leaves the network with
+ * them: every rank calls it when nothing is under way. */
 qxResult_t qxCommDestroy(qxComm_t comm);
 qxResult_t qxCommCount(qxComm_t comm, int *count);
 qxResult_t qxCommUserRank(qxComm_t comm, int *rank);

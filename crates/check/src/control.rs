@@ -1,5 +1,5 @@
 //! The control plane: a manager, and the agents of a switch with room for one group and of two hosts. Groups are asked for and ended, the
-//! connections of agents break, the manager stops and starts again from what it kept, leases run out; messages are late and doubled. Or the
+//! connections of agents break, the manager stops and starts again from what it kept, leases run out, ranks are done with a group; messages are late and doubled. Or the
 //! switch is killed, or a rank finds that its way is cut, while ranks run collectives: then the group is made anew among its hosts.
 //!
 //! What must hold: no two groups have one part of a switch's memory or one queue pair, every request is answered, and in the end nobody
@@ -39,6 +39,8 @@ pub struct ControlSetup {
     pub leases: bool,
     /// Ranks run collectives, and the switch is killed once, at any time.
     pub kills: bool,
+    /// The first group is not ended by the manager: each of its ranks is done with it, at any time.
+    pub releases: bool,
     /// A rule that all break.
     pub mutation: Option<Mutation>,
 }
@@ -264,6 +266,13 @@ impl System for ControlPlane {
                 return Err("a word of two managers, where there is one".to_owned());
             }
             ControlEvent::Holds { groups, clash } => {
+                let forgets = groups < owner.held.0 && node != SWITCH;
+                if self.setup.releases && !self.setup.restarts && forgets && owner.notices & 1 << END == 0 {
+                    return Err(format!(
+                        "{} forgets a group that its rank is not done with",
+                        self.name(node)
+                    ));
+                }
                 owner.held = (groups, 0);
                 if let Some(other) = clash {
                     let name = self.name(node);
@@ -285,7 +294,10 @@ impl System for ControlPlane {
                 let all_done = DONE.iter().all(|done| owner.notices & 1 << done != 0);
                 is_manager && owner.to_ask == 0 && owner.open == 0 && (all_done || owner.is_refused)
             }
-            END => is_manager && owner.complete && owner.open == 0,
+            END => {
+                let is_answered = owner.complete && owner.open == 0;
+                is_manager && is_answered && (!self.setup.releases || owner.to_ask < self.setup.groups)
+            }
             KILL => is_manager && owner.complete,
             5 | 6 => {
                 let is_rank = node == NodeId(u16::from(notice - DONE[0]) + 2);
@@ -300,6 +312,7 @@ impl System for ControlPlane {
 
     fn lacks_notice(&self, node: NodeId, owner: &ControlOwner, notice: u8) -> bool {
         let is_for = match notice {
+            END if self.setup.releases => node != SWITCH,
             END | RESTART | 5 | 6 => node == MANAGER,
             BREAK | KILL => node == SWITCH,
             _ => node != MANAGER,
@@ -307,11 +320,14 @@ impl System for ControlPlane {
         is_for && owner.notices & 1 << notice == 0
     }
 
-    fn take_notice(&self, _: NodeId, owner: &mut ControlOwner, notice: u8) -> Option<ControlCommand> {
+    fn take_notice(&self, node: NodeId, owner: &mut ControlOwner, notice: u8) -> Option<ControlCommand> {
         owner.notices |= 1 << notice;
         Some(match notice {
             5 | 6 => return None,
             KILL => ControlCommand::Die,
+            // It only knows then that it may be asked for the next one.
+            END if self.setup.releases && node == MANAGER => return None,
+            END if self.setup.releases => ControlCommand::Release,
             END => ControlCommand::EndAll,
             RESTART => ControlCommand::Restart,
             _ => ControlCommand::Reconnect,
@@ -363,6 +379,9 @@ impl Describe for ControlPlane {
 
     fn notice(&self, notice: u8) -> String {
         match notice {
+            END if self.setup.releases => {
+                "hears that the group has done its work, and a rank is done with it"
+            }
             END => "is asked to end all groups",
             RESTART => "stops, and starts again",
             KILL => "is killed",
@@ -447,6 +466,7 @@ pub(crate) fn words(header: &Message) -> String {
                 Report::Called { calls, .. } => {
                     format!("of group {group} {} collectives are called", calls.len())
                 }
+                Report::Released => format!("the rank is done with group {group}"),
                 Report::Suspended(progress) => {
                     format!("group {group} is forgotten, and collective {} is complete", progress.complete)
                 }
@@ -460,12 +480,13 @@ pub(crate) fn words(header: &Message) -> String {
 pub(crate) struct ControlStudy;
 
 /// What can happen to it.
-const HISTORIES: [(&str, [bool; 4]); 5] = [
-    ("groups", [false, false, false, false]),
-    ("restart", [true, false, false, false]),
-    ("reconnect", [false, true, false, false]),
-    ("lease", [false, false, true, false]),
-    ("remake", [false, false, false, true]),
+const HISTORIES: [(&str, [bool; 5]); 6] = [
+    ("groups", [false, false, false, false, false]),
+    ("restart", [true, false, false, false, false]),
+    ("reconnect", [false, true, false, false, false]),
+    ("lease", [false, false, true, false, false]),
+    ("remake", [false, false, false, true, false]),
+    ("release", [true, false, false, false, true]),
 ];
 
 impl Study for ControlStudy {
@@ -478,7 +499,7 @@ impl Study for ControlStudy {
     }
 
     fn collectives(&self) -> &'static [&'static str] {
-        &["groups", "restart", "reconnect", "lease", "remake", "standby"]
+        &["groups", "restart", "reconnect", "lease", "remake", "release", "standby"]
     }
 
     fn options(&self) -> &'static [(&'static str, &'static str)] {
@@ -510,9 +531,9 @@ impl Study for ControlStudy {
         if history == "standby" {
             return Ok(subject(Box::new(Standby::new(catalog, groups, mutation)?)));
         }
-        let (_, [restarts, reconnects, leases, kills]) =
+        let (_, [restarts, reconnects, leases, kills, releases]) =
             *HISTORIES.iter().find(|(name, _)| *name == history).expect("it is asked whether it takes it");
-        let setup = ControlSetup { catalog, groups, restarts, reconnects, leases, kills, mutation };
+        let setup = ControlSetup { catalog, groups, restarts, reconnects, leases, kills, releases, mutation };
         Ok(subject(Box::new(ControlPlane::new(setup)?)))
     }
 }

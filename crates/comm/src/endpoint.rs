@@ -42,8 +42,8 @@ pub(crate) struct Inner {
     thread: Mutex<Option<JoinHandle<()>>>,
     /// What the thread has ended with.
     end: Arc<OnceLock<CommError>>,
-    /// Groups that end with the endpoint, and whether this rank is the one that ends them.
-    groups: Mutex<Vec<(GroupId, bool)>>,
+    /// Groups have been given back since the manager was last waited for.
+    has_released: AtomicBool,
     /// Why the last group that this process asked for runs among its hosts.
     fallback: Mutex<Option<String>>,
     is_closed: AtomicBool,
@@ -159,7 +159,7 @@ impl Endpoint {
             counters,
             thread: Mutex::new(Some(thread)),
             end,
-            groups: Mutex::new(Vec::new()),
+            has_released: AtomicBool::new(false),
             fallback: Mutex::new(None),
             is_closed: AtomicBool::new(false),
             address,
@@ -191,6 +191,7 @@ impl Endpoint {
         if members.len() == 1 {
             return Ok([0; 2]);
         }
+        self.settle();
         let options = &self.0.options;
         let names: Vec<String> = members.iter().map(|rank| options.node(*rank)).collect();
         self.0.client.wait_for_nodes(&names, options.switches, options.join_limit)?;
@@ -211,8 +212,14 @@ impl Endpoint {
             mesh: self.servers(members),
             ..GroupRequest::new(names, writes, ByteCount::new(0))
         };
-        let mesh = self.0.client.init_group(&request)?.group;
-        Ok([tree.0, mesh.0])
+        match self.0.client.init_group(&request) {
+            Ok(mesh) => Ok([tree.0, mesh.group.0]),
+            Err(error) => {
+                // Nobody will join it. If the manager does not answer, nobody can end it.
+                let _ = self.0.client.destroy_group(tree);
+                Err(error.into())
+            }
+        }
     }
 
     /// Joins a group that one of its members has made.
@@ -224,16 +231,39 @@ impl Endpoint {
     }
 
     fn join_as(&self, members: &[u16], [tree, mesh]: [Wanted; 2]) -> Result<Group, CommError> {
-        let place = self.place(members)?;
+        self.place(members)?;
         if members.len() == 1 {
             return Ok(Group::alone(self.clone()));
         }
-        let tree = self.await_group(tree)?;
-        let mesh = self.await_group(mesh)?;
-        let mut groups = self.0.groups.lock().unwrap_or_else(PoisonError::into_inner);
-        groups.extend([(tree.id, place == 0), (mesh.id, place == 0)]);
-        drop(groups);
+        let joined = self.await_group(tree).and_then(|tree| Ok((tree, self.await_group(mesh)?)));
+        let (tree, mesh) = joined.inspect_err(|_| {
+            // The others are not to wait for this rank before it ends.
+            for wanted in [tree, mesh] {
+                if let Wanted::Numbered(group) = wanted {
+                    self.0.command(Command::Release { group });
+                }
+            }
+        })?;
         Ok(Group::new(self.clone(), &tree, &mesh, members.to_vec()))
+    }
+
+    /// Gives a group back, without waiting: it may be called by whoever collects garbage.
+    pub(crate) fn release(&self, groups: [GroupId; 2]) {
+        for group in groups {
+            self.0.command(Command::Release { group });
+        }
+        self.0.has_released.store(true, Ordering::Release);
+    }
+
+    /// Waits until the manager has heard of the groups that this rank has given back: what they held is free for the next one.
+    pub(crate) fn settle(&self) {
+        if self.0.has_released.swap(false, Ordering::AcqRel) {
+            let (answer, answered) = channel();
+            self.command(Command::Flush { answer });
+            if answered.recv().is_ok() {
+                self.0.client.wait_for_releases();
+            }
+        }
     }
 
     /// What has been done since the start.
@@ -275,18 +305,12 @@ impl Endpoint {
         if self.0.is_closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        let groups = self.0.groups.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let ids: Vec<GroupId> = groups.iter().map(|(group, _)| *group).collect();
-        // Without a group there is nobody to wait for.
-        let limit = if ids.is_empty() { std::time::Duration::ZERO } else { CLOSE_LIMIT };
-        self.0.command(Command::Close { groups: ids, deadline: Instant::now() + limit });
-        // Peers that still miss an answer get it before the groups end.
-        std::thread::sleep(std::time::Duration::from_millis(200));
-        for (group, leads) in groups {
-            if leads {
-                // A rank that is gone already makes the manager end the group by itself.
-                let _ = self.0.client.destroy_group(group);
-            }
+        let (left, is_left) = channel();
+        self.0.command(Command::Close { deadline: Instant::now() + CLOSE_LIMIT, left: Some(left) });
+        // Groups that others do not give back in time end all the same: their first rank sees to that.
+        for group in is_left.recv().unwrap_or_default() {
+            // A rank that is gone already makes the manager end the group by itself.
+            let _ = self.0.client.destroy_group(group);
         }
         self.0.join();
         Ok(())
@@ -401,7 +425,9 @@ impl Inner {
 
     fn join(&self) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread {
+        // What drops the last clone may be the thread itself: it does not wait for itself.
+        let is_other = |thread: &JoinHandle<()>| thread.thread().id() != std::thread::current().id();
+        if let Some(thread) = thread.filter(is_other) {
             // A panic there has been printed.
             let _ = thread.join();
         }
@@ -411,7 +437,7 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         if !self.is_closed.load(Ordering::Acquire) {
-            self.command(Command::Close { groups: Vec::new(), deadline: Instant::now() });
+            self.command(Command::Close { deadline: Instant::now(), left: None });
             self.join();
         }
     }

@@ -11,7 +11,7 @@ use crate::{CommError, Handle, Numeric};
 use quincunx_collective::{Collective, DataType, GroupId, Op, Rank, Reduction};
 use quincunx_runtime::JoinedGroup;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -82,7 +82,7 @@ const OWN_TAGS: u64 = 1 << 32;
 /// The way to ranks of another server that leads over the one with this rank's place there.
 const RELAYED: usize = 1;
 
-/// A group of ranks. Clones are the same.
+/// A group of ranks. Clones are the same. It is given back when the last one is dropped, or by [`close`](Group::close).
 #[derive(Clone)]
 pub struct Group(Arc<Inner>);
 
@@ -99,6 +99,23 @@ struct Inner {
     limit: Mutex<Duration>,
     /// Messages of a group of one to itself.
     own: Mutex<Vec<(u32, Vec<u8>)>>,
+    is_closed: AtomicBool,
+}
+
+impl Inner {
+    fn close(&self) {
+        if !self.is_closed.swap(true, Ordering::AcqRel)
+            && let Some(numbers) = self.numbers
+        {
+            self.endpoint.release(numbers);
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.close();
+    }
 }
 
 impl std::fmt::Debug for Group {
@@ -121,6 +138,7 @@ impl Group {
             serial: AtomicU64::new(0),
             limit: Mutex::new(limit),
             own: Mutex::new(Vec::new()),
+            is_closed: AtomicBool::new(false),
         }))
     }
 
@@ -137,6 +155,7 @@ impl Group {
             serial: AtomicU64::new(0),
             limit: Mutex::new(limit),
             own: Mutex::new(Vec::new()),
+            is_closed: AtomicBool::new(false),
         }))
     }
 
@@ -165,6 +184,28 @@ impl Group {
         &self.0.endpoint
     }
 
+    /// Gives the group back: nothing more is begun here, what is under way goes on to its end. It returns at once. When all ranks have given
+    /// it back, the group is over, and what it held of switches, queue pairs and memory is free. Dropping the last clone does the same.
+    pub fn close(&self) {
+        self.0.close();
+    }
+
+    /// Whether it was given back.
+    pub fn is_closed(&self) -> bool {
+        self.0.is_closed.load(Ordering::Acquire)
+    }
+
+    fn check_open(&self) -> Result<(), CommError> {
+        match self.is_closed() {
+            false => Ok(()),
+            true => Err(CommError::misuse(
+                "a group that is open",
+                "one that was closed",
+                "make another, or close it later",
+            )),
+        }
+    }
+
     /// How long what is begun from now on may take.
     pub fn set_limit(&self, limit: Duration) {
         *self.0.limit.lock().unwrap_or_else(PoisonError::into_inner) = limit;
@@ -175,6 +216,7 @@ impl Group {
     /// # Errors
     /// If it makes no sense; nothing has begun then. What goes wrong later is the handle's.
     pub fn start(&self, operation: Operation, buffers: Buffers) -> Result<Handle, CommError> {
+        self.check_open()?;
         self.check(operation, buffers.source.length(), buffers.sink.length())?;
         let Some([tree, mesh]) = self.0.numbers else { return self.start_alone(operation, buffers) };
         let Buffers { source, sink } = buffers;
@@ -229,6 +271,7 @@ impl Group {
         tag: u32,
         sink: Box<dyn Sink>,
     ) -> Result<(Handle, Arc<AtomicU16>), CommError> {
+        self.check_open()?;
         let Some([_, mesh]) = self.0.numbers else {
             let buffers = Buffers { source: Box::new(Nothing), sink };
             return Ok((self.start(Operation::Receive(0, tag), buffers)?, Arc::new(AtomicU16::new(0))));
@@ -242,6 +285,7 @@ impl Group {
     /// # Errors
     /// If it is for nobody, for a rank twice, or for one that is not in the group.
     pub fn multi_write(&self, to: &[u16], tag: u32, source: Box<dyn Source>) -> Result<Handle, CommError> {
+        self.check_open()?;
         let mut sorted = to.to_vec();
         sorted.sort_unstable();
         sorted.dedup();
@@ -275,6 +319,8 @@ impl Group {
     /// # Errors
     /// If a rank does not come, or the manager refuses a group.
     pub fn split(&self, color: i32) -> Result<Self, CommError> {
+        // When all have told their colors, the manager knows of all that was given back before.
+        self.0.endpoint.settle();
         let size = usize::from(self.size());
         let mut colors = vec![0_i32; size];
         self.all_gather(&[color], &mut colors)?;

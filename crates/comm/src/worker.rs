@@ -22,7 +22,7 @@ const IDLE: Duration = Duration::from_millis(5);
 /// How often it looks for what the manager says.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(5);
 
-/// How long a node that closes answers peers that still miss an answer of its.
+/// How long a node that closes waits for others to give groups back, and answers peers that still miss an answer of its.
 const LINGER: Duration = Duration::from_millis(200);
 
 /// Collectives of a group at once: one is exchanged while the next is copied.
@@ -40,8 +40,13 @@ pub(crate) enum Command {
     Receive { group: GroupId, receive: Receive },
     /// What the node has counted.
     Count { answer: Sender<EndpointTraffic> },
-    /// To answer peers for a while longer, until these groups are gone, and to end.
-    Close { groups: Vec<GroupId>, deadline: Instant },
+    /// To begin nothing more in a group, and to give it back when what is under way there has ended.
+    Release { group: GroupId },
+    /// To answer when the manager is being told of all groups that were to be given back before and had nothing under way.
+    Flush { answer: Sender<()> },
+    /// To give all groups back, to answer peers until these are gone, and to end; after the deadline in any case. What is `left` of them after
+    /// a while is told, as far as this rank is their first.
+    Close { deadline: Instant, left: Option<Sender<Vec<GroupId>>> },
 }
 
 /// A group that is waited for.
@@ -62,6 +67,8 @@ struct Lane {
     /// Chunks under way, oldest first.
     under_way: VecDeque<Chunk>,
     depth: usize,
+    /// It is given back when it is idle.
+    is_released: bool,
 }
 
 pub(crate) struct Worker {
@@ -74,7 +81,17 @@ pub(crate) struct Worker {
     ready: Vec<JoinedGroup>,
     waiting: Vec<Waiting>,
     spare: Spare,
-    closing: Option<(Vec<GroupId>, Instant)>,
+    /// Groups that are to be given back, and have something under way.
+    leaving: Vec<GroupId>,
+    closing: Option<Closing>,
+}
+
+/// What is left to do before the end.
+struct Closing {
+    deadline: Instant,
+    /// Until when the others may take their time, and who hears then what is left.
+    linger: Instant,
+    left: Option<Sender<Vec<GroupId>>>,
 }
 
 impl Worker {
@@ -89,6 +106,7 @@ impl Worker {
             ready: Vec::new(),
             waiting: Vec::new(),
             spare: Spare::default(),
+            leaving: Vec::new(),
             closing: None,
         }
     }
@@ -131,6 +149,7 @@ impl Worker {
                 self.hear(ended);
             }
             self.take_pieces();
+            self.give_back_idle();
             let now = Instant::now();
             if is_busy {
                 Counters::add(&self.counters.busy, (now - last).as_nanos() as u64);
@@ -199,11 +218,58 @@ impl Worker {
                 // Who asks may have gone.
                 let _ = answer.send(count);
             }
-            Command::Close { groups, deadline } => {
+            Command::Release { group } => self.release(group),
+            Command::Flush { answer } => {
+                // Who asks may have gone.
+                let _ = answer.send(());
+            }
+            Command::Close { deadline, left } => {
                 let linger = Instant::now() + std::time::Duration::from(LINGER);
-                self.closing = Some((groups, deadline.max(linger)));
+                self.closing = Some(Closing { deadline: deadline.max(linger), linger, left });
+                let groups: Vec<GroupId> = self.rank.groups().map(|group| group.id).collect();
+                for group in groups {
+                    self.release(group);
+                }
             }
         }
+    }
+
+    /// The application is done with a group; what it has begun there goes on to its end.
+    fn release(&mut self, group: GroupId) {
+        match self.lanes.get_mut(&group) {
+            Some(lane) if lane.is_released => {}
+            Some(lane) => {
+                lane.is_released = true;
+                self.leaving.push(group);
+                self.give_back_idle();
+            }
+            None => self.give_back(group),
+        }
+    }
+
+    /// Gives groups back in which nothing is under way any more.
+    fn give_back_idle(&mut self) {
+        if self.leaving.is_empty() {
+            return;
+        }
+        for group in std::mem::take(&mut self.leaving) {
+            let runs = self.lanes.get(&group).is_some_and(|lane| !lane.jobs.is_empty());
+            let sends = self.peers.get(&group).is_some_and(|peers| !peers.is_idle());
+            if runs || sends {
+                self.leaving.push(group);
+            } else {
+                self.give_back(group);
+            }
+        }
+    }
+
+    /// Forgets a group, but for its queue pairs, which go on answering peers until the manager ends it: when all its ranks have come so far.
+    fn give_back(&mut self, group: GroupId) {
+        self.lanes.remove(&group);
+        self.peers.remove(&group);
+        self.over.remove(&group);
+        self.ready.retain(|ready| ready.id != group);
+        self.rank.release(group);
     }
 
     fn begin_all(&mut self) {
@@ -307,8 +373,8 @@ impl Worker {
             Ok(ready) => {
                 for group in ready {
                     let (me, ranks) = (group.rank, usize::from(group.ranks));
-                    let lane =
-                        Lane { me, ranks, jobs: VecDeque::new(), under_way: VecDeque::new(), depth: DEPTH };
+                    let (jobs, under_way) = (VecDeque::new(), VecDeque::new());
+                    let lane = Lane { me, ranks, jobs, under_way, depth: DEPTH, is_released: false };
                     self.lanes.insert(group.id, lane);
                     if group.fabric == FabricKind::Mesh {
                         self.peers.insert(group.id, Peers::new(group.id, me.0));
@@ -357,15 +423,18 @@ impl Worker {
     }
 
     fn end_group(&mut self, group: GroupId, error: CommError) {
-        if let Some(lane) = self.lanes.remove(&group) {
-            for job in lane.jobs {
-                end(job, Err(error.clone()));
-            }
-        }
+        self.ready.retain(|ready| ready.id != group);
         if let Some(mut peers) = self.peers.remove(&group) {
             peers.fail(&error);
         }
-        self.over.entry(group).or_insert(error);
+        // Of a group that was given back nobody asks why it is over.
+        let Some(lane) = self.lanes.remove(&group) else { return };
+        for job in lane.jobs {
+            end(job, Err(error.clone()));
+        }
+        if !lane.is_released {
+            self.over.entry(group).or_insert(error);
+        }
     }
 
     fn fail_all(&mut self, error: &CommError) {
@@ -378,10 +447,19 @@ impl Worker {
         }
     }
 
-    fn is_closed(&self, now: Instant) -> bool {
-        let Some((groups, deadline)) = &self.closing else { return false };
-        let is_gone = !groups.is_empty() && groups.iter().all(|group| !self.rank.is_in(*group));
-        is_gone || now >= *deadline
+    fn is_closed(&mut self, now: Instant) -> bool {
+        let Some(closing) = &mut self.closing else { return false };
+        if self.rank.groups().next().is_none() || now >= closing.deadline {
+            return true;
+        }
+        if now >= closing.linger
+            && let Some(left) = closing.left.take()
+        {
+            let led = self.rank.groups().filter(|group| group.rank == RankNumber(0)).map(|group| group.id);
+            // Who asks waits for it.
+            let _ = left.send(led.collect());
+        }
+        false
     }
 }
 
@@ -414,8 +492,10 @@ pub(crate) fn refuse(command: Command, error: &CommError) -> bool {
             drop(sink);
             Promise::end(promise, Err(error.clone()));
         }
-        // Whoever waits for the count asks for the reason himself.
+        // Whoever waits for an answer asks for the reason himself.
         Command::Count { answer } => drop(answer),
+        Command::Flush { answer } => drop(answer),
+        Command::Release { .. } => {}
         Command::Close { .. } => return true,
     }
     false

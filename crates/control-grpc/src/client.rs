@@ -1,6 +1,8 @@
 //! What ranks, switches and operators' tools call: blocking calls and a channel of instructions, over one background
 //! thread that keeps the connection alive.
 
+mod releases;
+
 use crate::connector::Connector;
 use crate::credentials::MANAGER_NAME;
 use crate::{
@@ -13,6 +15,7 @@ use quincunx_control::{
     Report, Role,
 };
 use quincunx_units::Duration;
+use releases::Releases;
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
@@ -145,6 +148,7 @@ pub struct ControlClient {
     background: Arc<Background>,
     stub: Stub<Channel>,
     config: ClientConfig,
+    releases: Arc<Releases>,
 }
 
 /// A node's place at the manager: lasts until it is dropped, or the connection breaks.
@@ -209,7 +213,8 @@ impl ControlClient {
             }
         };
         let background = Arc::new(Background(Some(runtime)));
-        Ok(Self { background, stub: Stub::new(channel).max_decoding_message_size(LONGEST_ANSWER), config })
+        let stub = Stub::new(channel).max_decoding_message_size(LONGEST_ANSWER);
+        Ok(Self { background, stub, config, releases: Arc::default() })
     }
 
     /// Attaches a node. Its instructions come through the attachment. When the connection breaks, the node attaches again with the groups
@@ -490,6 +495,10 @@ impl Reporter {
             | Report::Suspended(_)
             | Report::Called { .. }
             | Report::Locked(_) => None,
+            Report::Released => {
+                lock(&self.agent).release(group, &mut Vec::new());
+                return self.client.send_release(&self.node, group);
+            }
         };
         if let Some(outcome) = outcome {
             let mut actions = Vec::new();

@@ -127,6 +127,7 @@ pub(crate) fn encode_held(held: &HeldGroup) -> proto::HeldGroup {
         group: held.group.0,
         region: held.region.map(encode_region),
         queue_pairs: held.endpoints.iter().map(|qp| qp.value()).collect(),
+        released: held.is_released,
     }
 }
 
@@ -138,6 +139,7 @@ pub(crate) fn decode_held(held: Vec<proto::HeldGroup>) -> Decoded<Vec<HeldGroup>
             endpoints: each(held.queue_pairs, |number| queue_pair("held.queue_pairs", number))?
                 .into_iter()
                 .collect(),
+            is_released: held.released,
         })
     })
 }
@@ -503,6 +505,7 @@ pub(crate) fn encode_report(report: Report) -> proto::report_request::Report {
         }
         Report::Locked(uses) => Encoded::Locked(encode_lock_use(uses)),
         Report::Called { calls, is_stalled } => Encoded::Called(calls::encode(&calls, is_stalled)),
+        Report::Released => Encoded::Released(proto::Released {}),
     }
 }
 
@@ -532,6 +535,7 @@ pub(crate) fn decode_report(report: Option<proto::report_request::Report>) -> De
             let (calls, is_stalled) = calls::decode(called)?;
             Report::Called { calls, is_stalled }
         }
+        Encoded::Released(proto::Released {}) => Report::Released,
     })
 }
 
@@ -797,8 +801,8 @@ pub(crate) fn decode_record(record: proto::GroupRecord) -> Decoded<(GroupRecord,
     let mut request = present("record.request", record.request)?;
     let name = std::mem::take(&mut request.name);
     let node = |node: proto::NodeRecord| {
-        let held =
-            proto::HeldGroup { group: record.group, region: node.region, queue_pairs: node.queue_pairs };
+        let (region, queue_pairs) = (node.region, node.queue_pairs);
+        let held = proto::HeldGroup { group: record.group, region, queue_pairs, released: false };
         let held = decode_held(vec![held])?.remove(0);
         Ok((node.node, (held.endpoints, held.region)))
     };

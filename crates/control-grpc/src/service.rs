@@ -10,7 +10,7 @@ use crate::state::{Caller, Instructions, Shared, State, Stream};
 use crate::{Identity, convert, proto};
 use proto::control_server::Control;
 use quincunx_collective::GroupId;
-use quincunx_control::{Action, AttachError, GroupRequest, InitGroupError, Report, Role};
+use quincunx_control::{Action, AttachError, GroupRequest, InitGroupError, Report, ReportError, Role};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -155,6 +155,7 @@ impl Service {
                 tracing::debug!(node, group, calls = calls.len(), is_stalled, "rank tells its calls");
             }
             Report::Removed => tracing::debug!(node, group, "node forgot group"),
+            Report::Released => tracing::debug!(node, group, "rank is done with group"),
             Report::Suspended(progress) => {
                 tracing::info!(node, group, complete = progress.complete, "rank stopped");
             }
@@ -162,7 +163,13 @@ impl Service {
         let mut actions = Vec::new();
         let result = state.manager.handle_report(&node, GroupId(group), report, &mut actions);
         self.shared.perform(&mut state, actions);
-        result.map_err(|error| Status::failed_precondition(error.to_string()))?;
+        result.map_err(|error| {
+            let code = match error {
+                ReportError::UnknownGroup { .. } => Code::NotFound,
+                ReportError::NotAttached { .. } | ReportError::NotInGroup { .. } => Code::FailedPrecondition,
+            };
+            Status::new(code, error.to_string())
+        })?;
         Ok(Response::new(proto::ReportResponse {}))
     }
 

@@ -237,6 +237,11 @@ impl Shared {
                         state.journal.add(actions);
                     }
                 }
+                Action::GivenBack { group } => {
+                    state.records.forget(group);
+                    tracing::info!(%group, "group given back");
+                    state.events.note(format!("group {group} given back by its ranks"));
+                }
                 Action::Begin { request, group } => state.records.begin(request, group, &state.manager),
                 Action::Answer { request, answer } => {
                     if let Err(error) = &answer {

@@ -135,7 +135,7 @@ impl Agent {
         let locals = context.all_connections().map(|connection| connection.local);
         let own = locals.filter(|local| self.addresses.contains(&local.ip)).map(|local| local.qp);
         self.newest = self.newest.max(group);
-        self.held.insert(group, HeldGroup { group, region, endpoints: own.collect() });
+        self.held.insert(group, HeldGroup { group, region, endpoints: own.collect(), is_released: false });
         out.push(AgentAction::Install(context));
     }
 
@@ -161,6 +161,14 @@ impl Agent {
             Some(other) => Err(format!("expected free buffers, found group {} in them", other.group)),
             None => Ok(()),
         }
+    }
+
+    /// The node's rank is done with a group: the manager is told now, and by [`held`](Self::held) when the node attaches again.
+    pub fn release(&mut self, group: GroupId, out: &mut Vec<AgentAction>) {
+        if let Some(held) = self.held.get_mut(&group) {
+            held.is_released = self.mutation != Some(Mutation::TellsReleaseOnce);
+        }
+        out.push(AgentAction::Report { group, report: Report::Released });
     }
 
     /// What became of [`AgentAction::Install`].

@@ -166,6 +166,8 @@ pub enum ControlCommand {
     Reconnect,
     /// Of an agent: its process is killed.
     Die,
+    /// Of an agent: its rank is done with the groups that it has.
+    Release,
 }
 
 /// What owners are told.
@@ -358,6 +360,7 @@ impl Engine for ControlNode {
         match self {
             Self::Manager(manager) => manager.obey(now, command, out),
             Self::Agent(agent) if matches!(command, ControlCommand::Die) => agent.die(out),
+            Self::Agent(agent) if matches!(command, ControlCommand::Release) => agent.release(out),
             Self::Agent(agent) => agent.connect(out),
             Self::Client(client) if matches!(command, ControlCommand::EndAll) => client.end(out),
             Self::Client(client) => client.ask(out),

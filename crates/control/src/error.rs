@@ -283,6 +283,12 @@ pub enum ReportError {
         /// The group.
         group: GroupId,
     },
+    /// Of what never was.
+    #[error("expected a report on a group that was made, found one on group {group}; list the groups")]
+    UnknownGroup {
+        /// The number as given.
+        group: GroupId,
+    },
 }
 
 /// A number of switches, for people.

@@ -108,6 +108,11 @@ pub enum Action {
         /// The number that it has.
         group: GroupId,
     },
+    /// All ranks of a group are done with it: it is over, and what is known of it by its number is forgotten.
+    GivenBack {
+        /// The group.
+        group: GroupId,
+    },
     /// Answer an [`Manager::init_group`].
     Answer {
         /// Which.
@@ -205,6 +210,8 @@ pub enum Report {
         /// It tells them unasked, for one has not come to its end.
         is_stalled: bool,
     },
+    /// Its rank is done with the group, and answers its peers until it is told to forget it. When all ranks are done, the group is over.
+    Released,
 }
 
 /// Group numbers that are kept as given away at once.
@@ -241,6 +248,8 @@ pub(crate) struct ManagedGroup {
     state: State,
     /// All of them, until it is over.
     nodes: BTreeSet<String>,
+    /// Members whose ranks are done with it.
+    released: BTreeSet<String>,
     /// Nodes that are lost and may come back, with what the group holds there.
     away: BTreeMap<String, Taken>,
     /// From the root down.
@@ -294,7 +303,7 @@ impl Manager {
     /// Makes a group. The answer comes as an action: at once if the request is refused, else when all have installed
     /// it or one has failed to. What groups that are over still hold is waited for, for a while.
     pub fn init_group(&mut self, request: RequestId, wanted: &GroupRequest, out: &mut Vec<Action>) {
-        match self.try_init_group(request, wanted, out) {
+        match self.try_init_group(request, wanted, true, out) {
             Ok(()) => {}
             Err(Trial::Delayed) => {
                 let after = self.config.install_timeout;
@@ -317,17 +326,10 @@ impl Manager {
         out: &mut Vec<Action>,
     ) -> Result<(), UnknownGroup> {
         let group = self.current(group);
-        let removed = self.groups.remove(&group).ok_or(UnknownGroup { group })?;
-        self.forget_names(group);
-        if removed.state == State::Ready {
-            out.push(Action::Keep(Change::Remove(group)));
+        if !self.groups.contains_key(&group) {
+            return Err(UnknownGroup { group });
         }
-        self.end(group, &removed, |_| Instruction::Remove(group), out);
-        self.tell_suspended(group, &removed, Instruction::Remove, out);
-        if let State::Installing { requests, .. } = removed.state {
-            let gone = |request| Action::Answer { request, answer: Err(InitGroupError::Destroyed) };
-            out.extend(requests.into_iter().map(gone));
-        }
+        self.take_down(group, out);
         match self.endings.get_mut(&group) {
             Some(ending) => {
                 ending.requests.push(request);
@@ -338,6 +340,21 @@ impl Manager {
         }
         self.check();
         Ok(())
+    }
+
+    /// Ends a group that nobody needs any more.
+    fn take_down(&mut self, group: GroupId, out: &mut Vec<Action>) {
+        let removed = self.groups.remove(&group).expect("the caller has looked it up");
+        self.forget_names(group);
+        if removed.state == State::Ready {
+            out.push(Action::Keep(Change::Remove(group)));
+        }
+        self.end(group, &removed, |_| Instruction::Remove(group), out);
+        self.tell_suspended(group, &removed, Instruction::Remove, out);
+        if let State::Installing { requests, .. } = removed.state {
+            let gone = |request| Action::Answer { request, answer: Err(InitGroupError::Destroyed) };
+            out.extend(requests.into_iter().map(gone));
+        }
     }
 
     /// Takes back a group of which nobody has been told: its [`Action::Begin`] and what followed that is not carried out.
@@ -371,7 +388,7 @@ impl Manager {
     /// A node tells of a group. What it tells of a group that is gone or has failed comes too late, and is ignored.
     ///
     /// # Errors
-    /// If the node is not attached, or the group does not have it.
+    /// If the node is not attached, or the group does not have it, or a rank is done with a group that never was.
     pub fn handle_report(
         &mut self,
         node: &str,
@@ -381,6 +398,11 @@ impl Manager {
     ) -> Result<(), ReportError> {
         if self.nodes.get(node).is_none() {
             return Err(ReportError::NotAttached { name: node.to_string() });
+        }
+        if report == Report::Released {
+            let released = self.release(node, group, out);
+            self.check();
+            return released;
         }
         let leaves = self.nodes.taken(node, group).is_some_and(|taken| taken.leaves);
         if leaves {
@@ -427,6 +449,7 @@ impl Manager {
                 let reason = "it has forgotten the group, unasked".to_string();
                 self.fail(group, GroupFailure { node: node.to_string(), reason }, out);
             }
+            Report::Released => unreachable!("it is heard above"),
         }
         self.check();
         Ok(())
@@ -478,6 +501,7 @@ impl Manager {
         &mut self,
         request: RequestId,
         wanted: &GroupRequest,
+        may_wait: bool,
         out: &mut Vec<Action>,
     ) -> Result<(), Trial> {
         if let Some(group) = self.made_for(wanted) {
@@ -494,7 +518,9 @@ impl Manager {
             }
         }
         let (planned, fallback) = match self.choose(wanted, ranks) {
-            Ok((_, Some(lack))) | Err(InitGroupError::NoRoom(lack)) if self.will_change(&lack) => {
+            Ok((_, Some(lack))) | Err(InitGroupError::NoRoom(lack))
+                if may_wait && self.will_change(&lack) =>
+            {
                 return Err(Trial::Delayed);
             }
             chosen => chosen?,
@@ -637,6 +663,7 @@ impl Manager {
             fallback,
             state: State::Installing { requests: request.into_iter().collect(), waiting: nodes.clone() },
             nodes,
+            released: BTreeSet::new(),
             away: BTreeMap::new(),
             switches,
             links: links.iter().map(|&link| self.map.ends(link).map(str::to_string)).collect(),
@@ -760,6 +787,10 @@ impl Manager {
                     "group {id} waits for {node}, which is there"
                 );
             }
+            let is_member = |node: &String| group.request.members.contains(node);
+            assert!(group.released.iter().all(is_member), "a stranger is done with group {id}");
+            let are_done = group.released.len() == group.request.members.len();
+            assert!(!are_done || group.is_over(), "all ranks are done with group {id}, and it lives");
             let known = |node: &String| group.nodes.contains(node);
             assert!(group.away.keys().all(known), "group {id} waits for a stranger to come back");
         }

@@ -31,6 +31,10 @@ quincunx_engine::mutations! {
     SpeaksBeforeKept = "speaks-before-kept",
     /// A manager that stands by goes on from what was kept before it had the lease.
     ReadsBeforeItsLease = "reads-before-its-lease",
+    /// A group is over when one of its ranks is done with it.
+    EndsAtFirstRelease = "ends-at-first-release",
+    /// A node that attaches again does not say which of its groups its rank is done with.
+    TellsReleaseOnce = "tells-release-once",
     /// Whoever has lost his manager asks the next one with a key of its own.
     AsksAnew = "asks-anew",
 }

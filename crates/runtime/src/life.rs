@@ -366,6 +366,9 @@ impl Rank {
         self.groups.insert(group, JoinedGroup { id: group, ..joined });
         self.wires.retain(|_, known| *known != group);
         self.wires.insert(wire, group);
+        if self.released.contains(&group) {
+            self.attachment.report(wire, Report::Released);
+        }
         self.drive(group)
     }
 }

@@ -87,6 +87,8 @@ pub struct Rank {
     /// What the node has said and nobody has taken.
     pub(crate) unheard: VecDeque<HostEvent<Numbers>>,
     pub(crate) failed: BTreeMap<GroupId, End>,
+    /// Groups that this rank is done with, and in which it answers its peers still.
+    pub(crate) released: BTreeSet<GroupId>,
     ready: Vec<GroupId>,
     /// Installed, and neither handed out nor removed.
     pub(crate) expected: Vec<GroupId>,
@@ -125,6 +127,7 @@ impl Rank {
             remakes: Vec::new(),
             unheard: VecDeque::new(),
             failed: BTreeMap::new(),
+            released: BTreeSet::new(),
             ready: Vec::new(),
             expected: Vec::new(),
             lost: None,
@@ -400,5 +403,8 @@ impl Rank {
         self.written.retain(|(of, _), _| *of != group);
         self.delivered.remove(&group);
         self.begun.remove(&group);
+        if self.released.remove(&group) {
+            self.failed.remove(&group);
+        }
     }
 }

@@ -60,6 +60,9 @@ class Group:
     """Ranks that do things together. All of them call the same collectives in the same order: if one calls another collective, type, operation,
     root or length than the others, all raise GroupError, which names two ranks and what each has called.
 
+    A group is given back by `close()`, at the end of a `with`, or when nobody has it any more; when all of its ranks have done so, its
+    memory in switches and its queue pairs are free for others.
+
     Each method takes `wait=False` to return a `Pending` at once. Operations: "sum", "min", "max", "prod" (or "product"), "band", "bor",
     "bxor", the last three of integers alone, and "avg", for which every rank divides the sum, integers towards zero.
     """
@@ -84,6 +87,22 @@ class Group:
     def design(self) -> str:
         """What it runs: the design that was asked for, or what it fell back to."""
         return self._core.design
+
+    def close(self) -> None:
+        """Gives the group back. Returns at once: what is under way goes on to its end, and nothing else begins.
+
+        Of the group of all ranks it is `shutdown()`.
+        """
+        if self is _world:
+            shutdown()
+        self._core.close()
+
+    def __enter__(self) -> Group:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # After an exception the other ranks may never come.
+        (self.close if kind is None else self._core.close)()
 
     def set_timeout(self, seconds: float) -> None:
         """How long what is begun from now on may take."""
@@ -199,7 +218,8 @@ def shutdown() -> None:
     global _world, _endpoint
     world, endpoint, _world, _endpoint = _world, _endpoint, None, None
     if world is not None and endpoint is not None:
-        world.barrier()
+        if not world._core.is_closed:
+            world.barrier()
         endpoint.close()
 
 

@@ -179,6 +179,16 @@ impl Group {
         Ok(())
     }
 
+    /// Gives the group back, without waiting; so does whoever collects the last of it as garbage.
+    fn close(&self) {
+        self.0.close();
+    }
+
+    #[getter]
+    fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+
     fn split(&self, py: Python<'_>, color: i32) -> PyResult<Self> {
         py.detach(|| self.0.split(color)).map(Self).map_err(raised)
     }

@@ -1,12 +1,15 @@
 """What every rank runs for the tests in test_arrays.py: `arrays_on_ranks.py FUNCTION`."""
 
 import array
+import gc
 import os
 import pathlib
 import sys
+import threading
 from collections.abc import Callable
 
 import numpy
+from package import expect_groups_at_the_manager
 
 import quincunx
 
@@ -97,6 +100,52 @@ def parts_of_a_group_are_groups(group: quincunx.Group) -> None:
     ones = numpy.ones(10, numpy.float32)
     half.all_reduce(ones)
     assert half.size == (group.size + 1 - group.rank % 2) // 2 and (ones == half.size).all()
+
+
+def groups_that_are_dropped_closed_or_left_are_given_back(group: quincunx.Group) -> None:
+    ones = numpy.ones(10, numpy.float32)
+
+    def used(part: quincunx.Group) -> quincunx.Group:
+        assert part.design == group.design
+        part.all_reduce(numpy.ones(10, numpy.float32))
+        return part
+
+    for _ in range(20):
+        used(group.split(0))
+    for _ in range(20):
+        part = used(group.split(0))
+        clone = part._core
+        part.close()
+        assert clone.is_closed
+        expect(ValueError, part.barrier)
+    for _ in range(20):
+        with group.split(0) as part:
+            used(part)
+    try:
+        with group.split(0) as part:
+            raise KeyError
+    except KeyError:
+        expect(ValueError, part.barrier)
+    # A cycle, which the garbage collector finds in whatever thread it runs.
+    part = used(group.split(0))
+    part.cycle = part  # type: ignore[attr-defined]
+    del part
+    thread = threading.Thread(target=gc.collect)
+    thread.start()
+    thread.join()
+    # What is under way goes on to its end.
+    pending = group.split(0).all_reduce(ones, wait=False)
+    pending.wait()
+    assert (ones == group.size).all()
+    expect_groups_at_the_manager(2)
+    group.barrier()
+
+
+def a_group_of_all_ranks_is_left_with_its_with(group: quincunx.Group) -> None:
+    with group:
+        group.barrier()
+    expect(ValueError, group.barrier)
+    group.close()
 
 
 def misuse_is_an_exception_and_changes_nothing(group: quincunx.Group) -> None:

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import unittest
 from pathlib import Path
 
@@ -44,8 +45,9 @@ class OnRanks(unittest.TestCase):
     def run_on_ranks(self, *command: str, ranks: int = 3, options: tuple[str, ...] = ()) -> str:
         """Runs a command on ranks, with options of `quincunx run`; what they printed. Fails if one of them does."""
         path = os.pathsep.join([str(PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-        environment = dict(os.environ, PYTHONPATH=path, OMP_NUM_THREADS="1", LD_LIBRARY_PATH=str(self.target))
-        started = [self.target / "quincunx", "run", "-n", str(ranks), *self.everywhere, *options, "--", *command]
+        program = str(self.target / "quincunx")
+        environment = dict(os.environ, PYTHONPATH=path, OMP_NUM_THREADS="1", LD_LIBRARY_PATH=str(self.target), QUINCUNX_COMMAND=program)
+        started = [program, "run", "-n", str(ranks), *self.everywhere, *options, "--", *command]
         ended = subprocess.run(started, env=environment, text=True, capture_output=True, timeout=LIMIT_SECONDS)
         self.assertEqual(ended.returncode, 0, ended.stderr[-4000:] + ended.stdout[-1000:])
         return ended.stdout
@@ -59,6 +61,22 @@ class OnRanks(unittest.TestCase):
 def one_address(last: int) -> str:
     """An address of loopback that no other process's tests have."""
     return f"127.{128 + os.getpid() // 250 % 60}.{os.getpid() % 250}.{last}"
+
+
+def groups_at_the_manager() -> int:
+    """Asked by a rank: how many there are that have not failed; of each group of ranks one for collectives, one for messages."""
+    asked = [os.environ["QUINCUNX_COMMAND"], "group", "list", "--manager", os.environ["QUINCUNX_MANAGER"], "--json"]
+    listed = json.loads(subprocess.run(asked, text=True, capture_output=True, check=True).stdout)
+    return sum(group["state"] != "failed" for group in listed["groups"])
+
+
+def expect_groups_at_the_manager(count: int) -> None:
+    """Waits until there are no more: ranks do not wait for the end of what they give back."""
+    for _ in range(100):
+        if (found := groups_at_the_manager()) == count:
+            return
+        time.sleep(0.1)
+    sys.exit(f"expected {count} groups at the manager, found {found}")
 
 
 class Analysed(unittest.TestCase):

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import needs
@@ -28,6 +29,12 @@ class Arrays(OnRanks):
         self.hold()
 
     def test_parts_of_a_group_are_groups(self) -> None:
+        self.hold()
+
+    def test_groups_that_are_dropped_closed_or_left_are_given_back(self) -> None:
+        self.hold()
+
+    def test_a_group_of_all_ranks_is_left_with_its_with(self) -> None:
         self.hold()
 
     def test_misuse_is_an_exception_and_changes_nothing(self) -> None:
@@ -94,15 +101,22 @@ class Restarted(OnRanks):
 
 
 class InC(OnRanks):
-    def test_the_example_in_c_compiles_and_adds_up(self) -> None:
-        import tempfile
+    def compiled(self, name: str) -> str:
+        """An example as a program, which is gone with the test."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        program = f"{folder.name}/{name}"
+        source = ROOT / f"capi/examples/{name}.c"
+        flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{ROOT}/capi/include", f"-L{self.target}"]
+        subprocess.run(["cc", *flags, source, "-o", program, "-lquincunx"], check=True)
+        return program
 
-        with tempfile.TemporaryDirectory() as folder:
-            program = f"{folder}/all_reduce"
-            source = ROOT / "capi/examples/all_reduce.c"
-            flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{ROOT}/capi/include", f"-L{self.target}"]
-            subprocess.run(["cc", *flags, source, "-o", program, "-lquincunx"], check=True)
-            self.assertIn("0 wrong", self.run_on_ranks(program, ranks=4))
+    def test_the_example_in_c_compiles_and_adds_up(self) -> None:
+        self.assertIn("0 wrong", self.run_on_ranks(self.compiled("all_reduce"), ranks=4))
+
+    def test_communicators_that_are_destroyed_are_given_back(self) -> None:
+        parts = self.compiled("parts")
+        self.assertIn("only the first is left", self.run_on_ranks(sys.executable, str(HERE / "c_on_ranks.py"), parts, ranks=2))
 
 
 if __name__ == "__main__":

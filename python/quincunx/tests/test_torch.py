@@ -23,6 +23,9 @@ class Torch(OnRanks):
     def test_objects_and_subgroups_work(self) -> None:
         self.hold()
 
+    def test_groups_that_are_destroyed_or_dropped_are_given_back(self) -> None:
+        self.hold()
+
     def test_ddp_trains_as_one_process_does(self) -> None:
         self.hold()
 

@@ -1,13 +1,16 @@
 """What every rank runs for the tests in test_torch.py: `torch_on_ranks.py FUNCTION`."""
 
+import gc
 import json
 import os
 import sys
+import threading
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as funcol
+from package import expect_groups_at_the_manager
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
@@ -84,6 +87,41 @@ def objects_and_subgroups_work(rank: int, size: int) -> None:
         values = torch.ones(5)
         dist.all_reduce(values, group=pair)
         assert (values == 2).all()
+
+
+def groups_that_are_destroyed_or_dropped_are_given_back(rank: int, size: int) -> None:
+    def used(group: dist.ProcessGroup) -> None:
+        values = torch.ones(1000)
+        work = dist.all_reduce(values, group=group, async_op=True)
+        assert (work.get_future().wait()[0] == size).all()
+
+    for _ in range(20):
+        part = dist.new_group()
+        used(part)
+        dist.destroy_process_group(part)
+    assert len(quincunx.torch.designs()) == 1
+    # As torch makes one, but torch does not have it.
+    store = dist.distributed_c10d._get_default_store()
+    for number in range(20):
+        options = dist.distributed_c10d._DistributedBackendOptions()
+        options.store = dist.PrefixStore(f"dropped-{number}", store)
+        options.group_rank, options.group_size, options.timeout = rank, size, dist.default_pg_timeout
+        options.global_ranks_in_group = list(range(size))
+        part = quincunx.torch._create(options)
+        opts = dist.AllreduceOptions()
+        opts.reduceOp = dist.ReduceOp.SUM
+        values = torch.ones(1000)
+        part.allreduce([values], opts).get_future().wait()
+        assert (values == size).all()
+        del part
+    gc.collect()
+    assert len(quincunx.torch.designs()) == 1, quincunx.torch.designs()
+    for thread in threading.enumerate():
+        if thread.name.startswith("quincunx"):
+            thread.join(10.0)
+            assert not thread.is_alive(), thread
+    expect_groups_at_the_manager(2)
+    dist.barrier()
 
 
 def ddp_trains_as_one_process_does(rank: int, size: int) -> None:

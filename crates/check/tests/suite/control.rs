@@ -16,6 +16,7 @@ fn setup() -> ControlSetup {
         reconnects: false,
         leases: false,
         kills: false,
+        releases: false,
         mutation: None,
     }
 }
@@ -70,6 +71,14 @@ fn a_group_whose_switch_is_killed_at_any_time_is_made_anew_and_runs_each_collect
     assert_right(&plane(ControlSetup { kills: true, groups: 1, ..setup() }), rules());
 }
 
+#[test]
+fn a_group_ends_when_all_its_ranks_are_done_with_it_whatever_a_manager_has_heard_before() {
+    let releases = ControlSetup { releases: true, ..setup() };
+    assert_right(&plane(releases.clone()), late());
+    assert_right(&plane(ControlSetup { restarts: true, groups: 1, ..releases.clone() }), rules());
+    assert_right(&plane(ControlSetup { reconnects: true, groups: 1, ..releases }), late());
+}
+
 fn standby(groups: u8, mutation: Option<Mutation>) -> Standby {
     Standby::new(CATALOG, groups, mutation).unwrap()
 }
@@ -111,6 +120,10 @@ fn some_run_is_wrong_with_each_rule_broken() {
             | Mutation::SpeaksBeforeKept
             | Mutation::ReadsBeforeItsLease
             | Mutation::AsksAnew => continue,
+            Mutation::EndsAtFirstRelease => (ControlSetup { releases: true, groups: 1, ..broken }, rules()),
+            Mutation::TellsReleaseOnce => {
+                (ControlSetup { releases: true, restarts: true, groups: 1, ..broken }, rules())
+            }
             Mutation::ExpiresInSilence => {
                 (ControlSetup { leases: true, ..broken }, Exploration { jumps: 1, ..rules() })
             }

@@ -1,4 +1,6 @@
 //! The tests of this room over sockets, as one program: each file is linked once, not by itself.
 
 mod agreement;
+mod fabric;
+mod given_back;
 mod restarts;

@@ -295,6 +295,7 @@ fn every_report_arrives_as_it_was_sent() {
         suspended,
         Report::Locked(LockUse { granted: 3, refused: 2, in_vain: 1, held_by: Some(GroupId(5)) }),
         Report::Locked(LockUse::default()),
+        Report::Released,
     ];
     for report in reports {
         assert_eq!(decode_report(Some(encode_report(report.clone()))), Ok(report));
@@ -369,6 +370,7 @@ fn what_a_node_has_arrives_as_it_was_sent() {
         group: GroupId(7),
         region,
         endpoints: [17, MAX_QPN].map(QpNumber::new).into(),
+        is_released: region.is_none(),
     });
     assert_eq!(decode_held(held.iter().map(encode_held).collect()), Ok(held.to_vec()));
     let wrong = proto::HeldGroup { queue_pairs: vec![MAX_QPN + 1], ..Default::default() };

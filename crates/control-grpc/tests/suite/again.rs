@@ -143,6 +143,37 @@ fn what_a_node_reports_while_no_manager_serves_the_next_one_hears() {
     });
 }
 
+#[test]
+fn a_group_that_ranks_are_done_with_ends_though_its_manager_has_heard_of_one_of_them_alone() {
+    let mut manager = Restartable::start("released");
+    let patient = Duration::from_secs(20);
+    let nodes = [0, 1].map(|index| manager.client(patient).attach(&host(index)).unwrap());
+    let [first, second] = [0, 1].map(|index: usize| nodes[index].reporter().clone());
+    let (heard, client) = (nodes[0].client().clone(), manager.client(patient));
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for node in nodes {
+            let stop = &stop;
+            scope.spawn(move || answer(&node, stop));
+        }
+        let _end = End(&stop);
+        let group = client.init_group(&request(2, "ring")).unwrap().group;
+        first.report(group, Report::Released);
+        heard.wait_for_releases();
+        manager.server = None;
+        second.report(group, Report::Released);
+        manager.serve();
+        let end = Instant::now() + WAIT;
+        while !client.list_groups().unwrap().is_empty() {
+            assert!(Instant::now() < end, "group {group} is there still");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        manager.server = None;
+        manager.serve();
+        assert_eq!(client.list_groups().unwrap(), [], "it is not kept either");
+    });
+}
+
 /// Stands before a manager, and once it is told to keeps back what that says: the caller's words arrive, and no answer comes.
 struct Muffle {
     address: SocketAddr,

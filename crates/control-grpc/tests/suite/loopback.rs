@@ -83,6 +83,38 @@ fn when_a_node_drops_out_the_others_are_told_who() {
 }
 
 #[test]
+fn a_group_that_all_ranks_are_done_with_is_over_and_nothing_is_told_of_it_any_more() {
+    let cluster = Cluster::start(1, 2, config());
+    let wanted = request(2, "epic-2");
+    // A name is taken as long as its group lives.
+    for _ in 0..3 {
+        let group = cluster.init_named("train", &wanted).unwrap().summary.group;
+        for rank in names("rank", 2) {
+            assert_eq!(cluster.client.list_groups().unwrap().len(), 1);
+            let node = &cluster.nodes[&rank];
+            node.report(group, Report::Released);
+            node.client().wait_for_releases();
+        }
+        for node in cluster.nodes.keys() {
+            assert_eq!(cluster.next(node), Instruction::Remove(group));
+            cluster.nodes[node].report(group, Report::Removed);
+        }
+        assert_eq!(cluster.client.list_groups().unwrap(), []);
+        let gone = cluster.client.explain_group(&GroupName::Name("train".to_string())).unwrap_err();
+        assert!(gone.to_string().starts_with("expected a group that exists"), "{gone}");
+    }
+}
+
+#[test]
+fn a_rank_that_is_done_with_a_group_that_never_was_is_not_ended_by_that() {
+    let cluster = Cluster::start(0, 1, config());
+    let node = &cluster.nodes["rank-0"];
+    node.report(quincunx_collective::GroupId(999), Report::Released);
+    node.client().wait_for_releases();
+    assert!(node.instructions().try_recv().is_err(), "it hears nothing of it");
+}
+
+#[test]
 fn a_node_that_hangs_is_noticed_by_keep_alive() {
     let config = ServerConfig { keep_alive: Duration::from_secs(1), ..config() };
     let cluster = Cluster::start(1, 1, config);

@@ -83,6 +83,27 @@ impl AgentNode {
         }
     }
 
+    /// Its rank is done with the groups that it has.
+    pub(super) fn release(&mut self, out: &mut impl Sink<ControlNode>) {
+        for HeldGroup { group, .. } in self.agent.held() {
+            let mut actions = Vec::new();
+            self.agent.release(group, &mut actions);
+            for action in actions {
+                // Without a connection it is told with the next one.
+                if let (AgentAction::Report { group, report }, Some(session)) = (action, self.session) {
+                    say(self.manager, Message::Report { session, group, report }, out);
+                }
+            }
+        }
+    }
+
+    /// What it has said may have come before the manager knew the node: it is said again.
+    fn release_again(&self, session: Session, out: &mut impl Sink<ControlNode>) {
+        for HeldGroup { group, .. } in self.agent.held().into_iter().filter(|held| held.is_released) {
+            say(self.manager, Message::Report { session, group, report: Report::Released }, out);
+        }
+    }
+
     /// A switch hands tokens on; a rank takes them.
     fn carry(&mut self, port: PortId, token: Token, out: &mut impl Sink<ControlNode>) {
         let is_held = self.agent.held().iter().any(|held| held.group == token.group);
@@ -134,8 +155,9 @@ impl AgentNode {
                 }
                 // Whatever it says, the manager has taken the node.
                 out.cancel_timer(ControlTimer::Again);
-                if let Message::Instruct { session, instruction } = message {
-                    self.obey(*session, instruction, out);
+                match message {
+                    Message::Instruct { session, instruction } => self.obey(*session, instruction, out),
+                    _ => self.release_again(*session, out),
                 }
             }
             _ => out.drop_frame(port, ControlDrop::Senseless),

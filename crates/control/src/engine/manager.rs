@@ -152,7 +152,7 @@ impl ManagerNode {
                         say(port, Message::Ended { group, was_known: true }, out);
                     }
                 }
-                Action::Begin { .. } | Action::Remake { .. } => {}
+                Action::Begin { .. } | Action::Remake { .. } | Action::GivenBack { .. } => {}
                 Action::SetTimer { timer, after } => out.set_timer(ControlTimer::Manager(timer), after),
                 Action::CancelTimer { timer } => out.cancel_timer(ControlTimer::Manager(timer)),
             }

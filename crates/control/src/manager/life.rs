@@ -41,6 +41,8 @@ pub struct HeldGroup {
     pub region: Option<Region>,
     /// Its queue pairs there.
     pub endpoints: BTreeSet<QpNumber>,
+    /// The node's rank is done with it.
+    pub is_released: bool,
 }
 
 /// Where a group stands.
@@ -111,7 +113,7 @@ impl Manager {
         let name = description.name.clone();
         self.nodes.attach(description)?;
         self.rebuild_map();
-        for HeldGroup { group, region, endpoints } in held {
+        for HeldGroup { group, region, endpoints, is_released } in held {
             let known = self.groups.get_mut(group).and_then(|entry| entry.away.remove(&name));
             let is_same = known.as_ref().is_some_and(|taken| {
                 taken.region.filter(|region| region.length.bytes() > 0)
@@ -149,6 +151,10 @@ impl Manager {
             } else {
                 let instruction = self.readiness(*group, &name);
                 out.push(Action::Instruct { node: name.clone(), instruction });
+            }
+            if *is_released {
+                // A manager of before may have heard it, and this one has not. Of a group that it is not in it says nothing.
+                let _ = self.release(&name, *group, out);
             }
         }
         let lacks = |entry: &ManagedGroup| entry.away.contains_key(&name);
@@ -326,9 +332,7 @@ impl Manager {
                 };
                 let (_, wanted) = self.delayed.remove(place);
                 // What is not free by now is not waited for.
-                let endings = core::mem::take(&mut self.endings);
-                let trial = self.try_init_group(request, &wanted, out);
-                self.endings = endings;
+                let trial = self.try_init_group(request, &wanted, false, out);
                 if let Err(Trial::Refused(error)) = trial {
                     out.push(Action::Answer { request, answer: Err(error) });
                 }
@@ -479,7 +483,7 @@ impl Manager {
             }
         }
         for (request, wanted) in core::mem::take(&mut self.delayed) {
-            match self.try_init_group(request, &wanted, out) {
+            match self.try_init_group(request, &wanted, true, out) {
                 Ok(()) => out.push(Action::CancelTimer { timer: ManagerTimer::Delay(request) }),
                 Err(Trial::Delayed) => self.delayed.push((request, wanted)),
                 Err(Trial::Refused(error)) => {
@@ -490,13 +494,45 @@ impl Manager {
         }
     }
 
-    /// Whether groups that are over still hold something of what is lacking.
+    /// A rank is done with a group. When all are, it is over. Of one that is over already it comes too late, and is ignored.
+    pub(super) fn release(
+        &mut self,
+        node: &str,
+        group: GroupId,
+        out: &mut Vec<Action>,
+    ) -> Result<(), crate::ReportError> {
+        let group = self.current(group);
+        if group.0 >= self.next_group {
+            return Err(crate::ReportError::UnknownGroup { group });
+        }
+        let Some(entry) = self.groups.get_mut(&group) else { return Ok(()) };
+        if !entry.request.members.iter().any(|member| member == node) {
+            return Err(crate::ReportError::NotInGroup { name: node.to_string(), group });
+        }
+        if entry.is_over() {
+            return Ok(());
+        }
+        entry.released.insert(node.to_string());
+        let are_done = entry.released.len() == entry.request.members.len();
+        if are_done || self.mutation == Some(Mutation::EndsAtFirstRelease) {
+            self.take_down(group, out);
+            out.push(Action::GivenBack { group });
+        }
+        Ok(())
+    }
+
+    /// Whether groups that are over still hold something of what is lacking, or groups that some of their ranks are done with.
     pub(super) fn will_change(&self, lack: &Fallback) -> bool {
-        let switch = match lack {
-            Fallback::SwitchMemory { switch, .. } | Fallback::SwitchEndpoints { switch, .. } => switch,
-            Fallback::FanIn { .. } | Fallback::PortTaken { .. } | Fallback::NoTree { .. } => return false,
+        let (switch, holders) = match lack {
+            Fallback::SwitchMemory { switch, holders, .. }
+            | Fallback::SwitchEndpoints { switch, holders, .. } => (Some(switch), holders),
+            // Links are free as soon as a group is over.
+            Fallback::PortTaken { holders, .. } | Fallback::NoTree { holders, .. } => (None, holders),
+            Fallback::FanIn { .. } => return false,
         };
-        self.endings.values().any(|ending| ending.waiting.contains(switch))
+        let leaves = |ending: &Ending| switch.is_some_and(|switch| ending.waiting.contains(switch));
+        let goes = |group| self.groups.get(&group).is_some_and(|entry| !entry.released.is_empty());
+        self.endings.values().any(leaves) || holders.iter().any(|holder| goes(holder.group))
     }
 
     /// Timers that may be set: for a driver that starts the manager again.

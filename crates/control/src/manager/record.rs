@@ -71,6 +71,8 @@ impl Manager {
                 fallback,
                 state: State::Ready,
                 nodes: nodes.keys().cloned().collect(),
+                // Their nodes say so again when they come back.
+                released: BTreeSet::new(),
                 away: nodes.into_iter().map(|(node, held)| (node, taken(held))).collect(),
                 switches,
                 links,

@@ -133,6 +133,8 @@ impl Manager {
                 let mut earlier = entry.remade.map_or_else(Vec::new, |remade| remade.earlier);
                 earlier.push(group);
                 self.install(None, &wanted, planned, fallback, Some(Remade { earlier, first, failure }), out);
+                let group = self.current(group);
+                self.groups.get_mut(&group).expect("it has just been made").released = entry.released;
             }
             Err(why) => {
                 let reason = format!("{}; the group cannot be made anew: {why}", failure.reason);

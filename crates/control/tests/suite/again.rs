@@ -21,7 +21,7 @@ fn site() -> Site {
 /// What a node has of a group, by what was kept.
 fn held(record: &GroupRecord, node: &str) -> HeldGroup {
     let (endpoints, region) = record.nodes[node].clone();
-    HeldGroup { group: record.group, region, endpoints }
+    HeldGroup { group: record.group, region, endpoints, is_released: false }
 }
 
 /// A group that is ready, and what was kept of it.

@@ -49,6 +49,8 @@ fn any_step() -> impl Strategy<Value = Step> {
                 Step::Report { node, group, report: Report::Called { calls, is_stalled } }
             },
         ),
+        4 => (0..NODES, 1u32..12)
+            .prop_map(|(node, group)| Step::Report { node, group, report: Report::Released }),
         1 => (0usize..12).prop_map(Step::Expire),
     ]
 }
@@ -81,7 +83,8 @@ impl Observer {
                 Action::CancelTimer { timer } => {
                     self.timers.remove(&timer);
                 }
-                Action::Keep(_) | Action::Begin { .. } | Action::Remake { .. } => {}
+                Action::Keep(_) | Action::Begin { .. } | Action::Remake { .. } | Action::GivenBack { .. } => {
+                }
                 Action::Instruct { node, instruction } => {
                     prop_assert!(
                         self.attached.contains(&node),

@@ -93,6 +93,7 @@ impl World {
                     self.timers.remove(&timer);
                 }
                 Action::Begin { .. } => self.begun += 1,
+                Action::GivenBack { group } => _ = self.living.remove(&group),
                 Action::Keep(_) | Action::Answer { answer: Err(_), .. } | Action::Destroyed { .. } => {}
             }
         }

@@ -10,5 +10,6 @@ mod lifecycles;
 mod manager;
 mod memory;
 mod policies;
+mod release;
 mod remake;
 mod site;

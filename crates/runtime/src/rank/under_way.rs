@@ -1,6 +1,7 @@
 //! Collectives of several groups at once: they are begun, and their ends come with the steps that the owner makes.
 
 use quincunx_collective::{Collective, GroupId, Numbers, Reduction};
+use quincunx_control::Report;
 use quincunx_driver_net::Waker;
 use quincunx_engine::Terms;
 use quincunx_engine::verbs::{Failure, Outcome, WorkId};
@@ -101,6 +102,27 @@ impl Rank {
         self.forget(wire);
     }
 
+    /// Says that this rank is done with a group: it begins nothing there any more. Peers get their answers until all of the group's ranks are
+    /// done, and the manager ends it. Whether the group is here still, or came at all, does not matter.
+    pub fn release(&mut self, group: GroupId) {
+        let wire = self.lives.get(&group).map_or(group, |life| life.wire);
+        if self.groups.contains_key(&group) {
+            if !self.released.insert(group) {
+                return;
+            }
+            self.delivered.remove(&group);
+        } else {
+            // Nobody asks any more why it is over.
+            self.failed.remove(&group);
+        }
+        self.attachment.report(wire, Report::Released);
+    }
+
+    /// The groups that this rank is in, as far as it has heard of the manager.
+    pub fn groups(&self) -> impl Iterator<Item = &super::JoinedGroup> {
+        self.groups.values()
+    }
+
     /// Ends waits of [`step`](Self::step) from another thread.
     pub fn waker(&self) -> Waker {
         self.node.waker()
@@ -126,6 +148,9 @@ impl Rank {
                 self.written.remove(&(group, id));
                 ended.push(Ended::Write { group, id });
             }
+            // What nobody can take any more is not kept.
+            HostEvent::Delivered { group, .. }
+                if self.released.contains(&group) || !self.groups.contains_key(&group) => {}
             HostEvent::Delivered { group, source, slot, data } => {
                 self.delivered.entry(group).or_default().push_back(Delivered { source, slot, data });
             }

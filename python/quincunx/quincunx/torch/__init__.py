@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import os
 import uuid
+import weakref
 from typing import Any
 
 import torch.distributed as dist
@@ -24,7 +25,8 @@ __all__ = ["QuincunxBackend", "counts", "designs"]
 
 # One place in the network for all groups of this process.
 _endpoint: _core.Endpoint | None = None
-_backends: list[QuincunxBackend] = []
+# Groups that were not destroyed; one that nobody has any more is given back, and is not among them.
+_backends: list[weakref.ref[QuincunxBackend]] = []
 _generation = 0
 
 
@@ -40,7 +42,7 @@ def counts() -> dict[str, float]:
 
 def designs() -> list[str]:
     """What the groups of this process run, oldest first: the design that was asked for, or what it fell back to."""
-    return [backend.group.design for backend in _backends]
+    return [backend.group.design for reference in _backends if (backend := reference()) is not None]
 
 
 def _root(store: Any) -> Any:
@@ -90,18 +92,21 @@ def _create(options: Any, _pg_options: Any = None) -> dist.ProcessGroup:
             raise _core.GroupError(found.removeprefix("error "))
         numbers = [int(number) for number in found.split()]
     backend = QuincunxBackend(store, endpoint.join_group(members, numbers), options.timeout, _leave)
-    _backends.append(backend)
+    _backends.append(weakref.ref(backend, _backends.remove))
     # Of torch 2.11 the backend is a whole process group itself.
     return backend if isinstance(backend, dist.ProcessGroup) else QuincunxGroup(store, backend)
 
 
 def _leave(backend: QuincunxBackend) -> None:
-    """Takes a group off the list; the last one takes the endpoint with it, when all ranks have come so far."""
+    """Takes a group off the list, and gives it back; the last one takes the endpoint with it, when all ranks have come so far."""
     global _endpoint, _generation
-    if backend not in _backends:
+    found = next((known for known in _backends if known() is backend), None)
+    if found is None:
         return
-    _backends.remove(backend)
-    if not _backends and _endpoint is not None:
+    _backends.remove(found)
+    if _backends:
+        backend.group.close()
+    elif _endpoint is not None:
         endpoint, _endpoint = _endpoint, None
         _generation += 1
         try:

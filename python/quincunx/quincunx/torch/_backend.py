@@ -41,13 +41,13 @@ class QuincunxBackend(_base()):
     def __init__(
         self, store: Any, group: _core.Group, timeout: timedelta | None, leave: Callable[[QuincunxBackend], None]
     ) -> None:
+        self._jobs: queue.SimpleQueue | None = None
+        self._ends: queue.SimpleQueue | None = None
         super().__init__(group.rank, group.size)
         self._store = store
         self._leave = leave
         self.group = group
         self._serial = 0
-        self._jobs: queue.SimpleQueue | None = None
-        self._ends: queue.SimpleQueue | None = None
         self._stages: _Stages | None = None
         if timeout is not None:
             self.set_timeout(timeout)
@@ -91,14 +91,22 @@ class QuincunxBackend(_base()):
     def _get_sequence_number_for_group(self) -> int:
         return self._serial
 
-    def shutdown(self) -> None:
+    def _stop(self) -> None:
+        """Ends its threads, when they have done what they are to do."""
         for line in (self._jobs, self._ends):
             if line is not None:
                 line.put(None)
         self._jobs = self._ends = None
+
+    def shutdown(self) -> None:
+        self._stop()
         self._leave(self)
 
     abort = shutdown
+
+    def __del__(self) -> None:
+        # Nobody has it any more: its group goes with it.
+        self._stop()
 
     # How work is begun.
     def _end_later(self, work: _Work) -> None:

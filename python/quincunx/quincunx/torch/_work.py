@@ -159,8 +159,11 @@ def _run_all(jobs: queue.SimpleQueue) -> None:
             job(work)
         except BaseException as error:
             work.fail(error)
+        # What has ended keeps no group.
+        del item, job, work
 
 
 def _end_all(works: queue.SimpleQueue) -> None:
     while (work := works.get()) is not None:
         work._settle()
+        del work
