@@ -22,6 +22,9 @@ use crate::{Run, RunError, Trial};
 /// More than any run takes whose time-outs are not reached, and enough for many of those that are.
 const LIMIT: Duration = Duration::from_secs(100);
 
+/// Longer than any collective takes here, and enough for some time-outs.
+const PATIENCE: Duration = Duration::from_millis(200);
+
 /// Frames as long as they are; answers go before requests, as on the wire.
 struct Wire;
 
@@ -151,8 +154,43 @@ fn place(cluster: &Cluster, sent: &[(Direction, Sent)], fault: &Fault) -> Option
     between.nth(fault.frame as usize).map(|(number, (at, _))| (at, direction, number))
 }
 
-fn simulate_once<P: Data>(trial: &Trial, cluster: &Cluster, fates: &Fates) -> Result<Simulated<P>, RunError> {
-    let mut simulation = Simulation::with_observer(Wire, trial.seed, Witness::default());
+/// What ranks are told of a collective of which `dissenter` is asked for what `other` says: by rank, nothing where nothing has ended. The
+/// cluster is that of the trial with the longer vectors.
+///
+/// # Errors
+/// If a design refuses any of it.
+pub(crate) fn disagree(
+    trial: &Trial,
+    other: &Trial,
+    dissenter: Rank,
+) -> Result<Vec<Option<Outcome>>, RunError> {
+    let cluster = if trial.length < other.length { other.cluster()? } else { trial.cluster()? };
+    let wiring = cluster.wiring();
+    let mut simulation = stations::<Numbers, _>(&cluster, trial.seed, ())?;
+    let (own, others) = (steps::<Numbers>(trial), steps::<Numbers>(other));
+    for rank in (0..wiring.ranks()).map(Rank) {
+        let (trial, steps) = if rank == dissenter { (other, &others) } else { (trial, &own) };
+        for command in steps[0].commands(trial, rank) {
+            simulation.command(NodeIndex(wiring.host(rank) as u32), command)?;
+        }
+    }
+    let mut told = vec![None; usize::from(wiring.ranks())];
+    while let Stopped::Event(emitted) = simulation.run(Limits::until(Instant::ZERO + PATIENCE)) {
+        if let StationEvent::Host(HostEvent::Finished { outcome, .. }) = emitted.event {
+            let rank = wiring.rank_at(emitted.node.0 as usize).expect("hosts are ranks");
+            told[rank.index()] = Some(outcome);
+        }
+    }
+    Ok(told)
+}
+
+/// The nodes of a cluster on links, set up.
+fn stations<P: Data, O: Observer<Station<P>>>(
+    cluster: &Cluster,
+    seed: u64,
+    observer: O,
+) -> Result<Simulation<Station<P>, Wire, O>, RunError> {
+    let mut simulation = Simulation::with_observer(Wire, seed, observer);
     let wiring = cluster.wiring();
     for node in 0..wiring.nodes().len() {
         let Ok(station) = Station::<P>::new(cluster.kind(node));
@@ -163,15 +201,21 @@ fn simulate_once<P: Data>(trial: &Trial, cluster: &Cluster, fates: &Fates) -> Re
         let [a, b] = link.ends.map(|end| (NodeIndex(end.node as u32), [PortId(end.port)]));
         simulation.connect((a.0, &a.1), (b.0, &b.1), config);
     }
-    for (direction, listed) in fates {
-        let fates = listed.iter().map(|(&frame, &fate)| (frame, fate));
-        simulation.set_faults(*direction, FaultPlan::listed(fates));
-    }
     let commands = set_up(cluster, Ports::Links)?;
     for (node, commands) in commands.into_iter().enumerate() {
         for command in commands {
             simulation.command(NodeIndex(node as u32), command)?;
         }
+    }
+    Ok(simulation)
+}
+
+fn simulate_once<P: Data>(trial: &Trial, cluster: &Cluster, fates: &Fates) -> Result<Simulated<P>, RunError> {
+    let wiring = cluster.wiring();
+    let mut simulation = stations::<P, _>(cluster, trial.seed, Witness::default())?;
+    for (direction, listed) in fates {
+        let fates = listed.iter().map(|(&frame, &fate)| (frame, fate));
+        simulation.set_faults(*direction, FaultPlan::listed(fates));
     }
 
     let steps = steps::<P>(trial);

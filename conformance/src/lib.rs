@@ -56,7 +56,8 @@ mod run;
 mod steps;
 mod trial;
 
-use quincunx_collective::{Numbers, Provenance};
+use quincunx_collective::{Numbers, Provenance, Rank};
+use quincunx_engine::verbs::Outcome;
 
 pub use check::{Explored, explore_every_run};
 pub use conform::{Nonconformity, conform, explore_beside};
@@ -78,6 +79,19 @@ pub fn run_everywhere(trial: &Trial) -> [Run; DRIVERS.len()] {
 }
 
 impl Trial {
+    /// What ranks are told in virtual time if `dissenter` is asked for what `other` says, and all others for what this says: by rank, and
+    /// nothing where nothing has ended in a while. Of real numbers, with digests, checksums and all.
+    ///
+    /// # Errors
+    /// If the design refuses any of it.
+    pub fn told_if_ranks_disagree(
+        &self,
+        other: &Self,
+        dissenter: Rank,
+    ) -> Result<Vec<Option<Outcome>>, RunError> {
+        des::disagree(self, other, dissenter)
+    }
+
     /// What must come of it, in the order of [`Run::outputs`].
     pub fn expected(&self) -> Vec<Numbers> {
         steps::steps(self).into_iter().flat_map(|step| step.expected).collect()

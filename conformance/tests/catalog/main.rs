@@ -8,6 +8,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod disagreement;
 mod gaps;
 mod settings;
 mod walk;

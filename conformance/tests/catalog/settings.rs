@@ -66,7 +66,7 @@ pub(crate) const SETTINGS: [Setting; 24] = [
 pub(crate) const FLOATING: &str = "floating";
 
 /// Parameters that have one value in all runs, and why.
-pub(crate) const FIXED: [(&str, &str); 3] = [
+pub(crate) const FIXED: [(&str, &str); 5] = [
     (
         "group.retry_timeout",
         "drivers differ in how long things take: longer than a run, or short enough to repair what is lost",
@@ -75,6 +75,14 @@ pub(crate) const FIXED: [(&str, &str); 3] = [
     (
         "group.retry_count",
         "nobody counts as dead: the checker has no time, in which peers could be silent for long",
+    ),
+    (
+        "group.confirm",
+        "without it ranks that ask for something else go unnoticed: for figures of papers alone",
+    ),
+    (
+        "hosts.confirm",
+        "without it ranks that ask for something else go unnoticed: for figures of papers alone",
     ),
 ];
 

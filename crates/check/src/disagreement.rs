@@ -48,11 +48,11 @@ impl Disagreement {
         }
     }
 
-    /// What the rank that differs is asked for, where the others are asked for that.
+    /// What the rank that differs is asked for, where the others are asked for that; a collective is one of those `offered`.
     ///
     /// # Errors
     /// If there is no such difference.
-    pub(crate) fn tasks(self, setup: &TasksSetup) -> Result<TasksSetup, Refusal> {
+    pub(crate) fn tasks(self, setup: &TasksSetup, offered: &[Collective]) -> Result<TasksSetup, Refusal> {
         let [collective] = setup.collectives[..] else {
             return Err(Refusal::new(
                 "one collective where ranks disagree",
@@ -62,8 +62,12 @@ impl Disagreement {
         };
         let no_such = |what: &str| Refusal::new(what.to_owned(), collective, "name another difference");
         let other = match self {
-            Self::Collective if collective == Collective::Barrier => Collective::AllReduce,
-            Self::Collective => Collective::Barrier,
+            Self::Collective => {
+                let others = offered.iter().copied().filter(|other| other.name() != collective.name());
+                // A Barrier waits for the least.
+                let other = others.max_by_key(|other| *other == Collective::Barrier);
+                other.ok_or_else(|| no_such("a design that offers another collective"))?
+            }
             Self::Root => match collective.root() {
                 Some(Rank(0)) => collective.with_root(Rank(1)),
                 Some(_) => collective.with_root(Rank(0)),

@@ -231,7 +231,8 @@ impl GroupSetup {
             let remedy = "explore disagreements without --groups and --senders";
             return Err(Refusal::new("one group whose ranks all take part", "another", remedy));
         }
-        let other = Tasks::new(disagreement.tasks(&setup)?);
+        let offered = self.design.collectives(self.scenario.kind());
+        let other = Tasks::new(disagreement.tasks(&setup, offered)?);
         Ok(Tasks::new(setup).with_dissenter(self.dissenter(), other))
     }
 

@@ -172,3 +172,54 @@ impl Spare {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffers::Nothing;
+    use crate::handle::pair;
+
+    fn job(length: usize, averages: bool) -> Job {
+        Job {
+            collective: Collective::AllReduce,
+            reduction: MOVED,
+            averages,
+            source: Box::new(vec![0_u8; length]),
+            sink: Box::new(Nothing),
+            promise: pair().0,
+            deadline: Instant::now(),
+            length,
+            next: 0,
+            begun: false,
+            under_way: 0,
+        }
+    }
+
+    /// The length of each chunk's buffers, and what ranks agree on beside it.
+    fn chunks(mut job: Job) -> Vec<(usize, Terms)> {
+        let mut chunks = Vec::new();
+        while !job.is_begun() {
+            let chunk = job.take_chunk(4);
+            let buffers = job.fill(chunk, (Rank(0), 4), &mut Spare::default());
+            chunks.push((buffers.input.length(), job.terms(chunk)));
+        }
+        chunks
+    }
+
+    #[test]
+    fn jobs_that_differ_in_length_alone_differ_in_a_chunk() {
+        // In the padding of one element, in whether a chunk follows, in nothing at all.
+        let lengths = [0, 4, 8, 12, CHUNK, CHUNK + 4, CHUNK + 8, 2 * CHUNK];
+        let mut all: Vec<_> = lengths.map(|length| chunks(job(length, false))).into();
+        let count = all.len();
+        all.dedup();
+        assert_eq!(all.len(), count);
+        // Whatever one job has in full as its last chunk another one has as one that more follows.
+        assert_ne!(all[4][0], all[5][0]);
+    }
+
+    #[test]
+    fn an_average_is_no_sum() {
+        assert_ne!(chunks(job(8, true)), chunks(job(8, false)));
+    }
+}

@@ -144,3 +144,22 @@ fn a_lane_that_is_ahead_ends_its_oldest_collective_first() {
     assert_eq!(sent(&mut lanes, &mut asked, 3), Some(Outcome::Done));
     assert_eq!(lanes.next_outcome(), None);
 }
+
+#[test]
+fn ranks_agree_on_how_many_parts_a_request_has() {
+    let (lanes, _) = two();
+    let slice = |region, length| Slice { region: RegionId(region), offset: 0, length };
+    let request = |length| CollectiveRequest {
+        collective: Collective::AllReduce,
+        reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::I32 },
+        input: slice(0, length),
+        output: slice(1, length),
+        terms: Terms::WHOLE,
+    };
+    let parts = |length| lanes.cut(&request(length));
+    // The first part of two messages is as long as the only one of one.
+    let [one, two] = [parts(MESSAGE), parts(2 * MESSAGE)];
+    assert_eq!((one.len(), two.len(), one[0].input), (1, 2, two[0].input));
+    assert_ne!(one[0].terms, two[0].terms);
+    assert_eq!(one[0].terms, two[1].terms, "nothing follows either");
+}

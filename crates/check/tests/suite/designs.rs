@@ -171,7 +171,7 @@ fn what_is_not_explored_is_refused_in_a_line_that_says_why() {
         ("epic-3", "all_reduce", &mesh, "expected a design for this kind of fabric"),
         ("epic-3", "reduce", &root, "expected a root below 4, found 4"),
         ("epic-3", "all_reduce", &mutate, "expected one of mode-ii-recycling, "),
-        ("ring", "all_reduce", &mutate, "expected no rule of ring to break, found nothing"),
+        ("ring", "all_reduce", &mutate, "expected one of ignores-disagreement, found \"nothing\""),
         ("epic-2", "all_reduce", &slots, "`group.slots`"),
         ("ring", "all_reduce", &slots, "expected one of the keys of ring"),
         ("epic-3", "all_reduce", &loss, "expected only what explorations can honour, found `loss`"),

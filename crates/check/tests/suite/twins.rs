@@ -32,7 +32,9 @@ fn read(case: &Path) -> (GroupSetup, Exploration) {
     let mutation = Some(constants["Mutation"]).filter(|name| *name != "none");
     let collective = constants["Primitive"].parse().unwrap();
     let window = [("group.window", number("Window"))];
-    let setup = group_setup(mode, &[collective], constants["Tree"], number("Packets"), &window);
+    let mut setup = group_setup(mode, &[collective], constants["Tree"], number("Packets"), &window);
+    // A collective of the twin ends when its ranks have sent and received all.
+    setup.scenario.set("group.confirm", false.into());
     let setup = GroupSetup { mutation: mutation.map(str::to_owned), ..setup };
     let rules = Exploration {
         losses: budget("Losses"),
