@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Barrier};
 
 /// Where frames of these tests say whose they are.
 const AT: usize = 2;
@@ -117,6 +118,26 @@ proptest! {
 }
 
 #[test]
+fn processes_that_start_at_once_have_a_share_each() {
+    let local = address();
+    for _ in 0..10 {
+        let all_there = Arc::new(Barrier::new(8));
+        let start = |_| {
+            let all_there = Arc::clone(&all_there);
+            std::thread::spawn(move || {
+                all_there.wait();
+                open(local)
+            })
+        };
+        let threads: Vec<_> = (0..8).map(start).collect();
+        let opened = threads.into_iter().map(|thread| thread.join().expect("no panic"));
+        let mut transports: BTreeMap<_, _> = opened.map(|transport| (transport.share(), transport)).collect();
+        assert!(transports.keys().copied().eq(0..8));
+        assert_steered(local, &mut transports);
+    }
+}
+
+#[test]
 fn who_takes_the_share_of_another_gets_nothing_that_was_that_one_s() {
     let local = address();
     let mut transports = open_many(local, 3);
@@ -187,8 +208,11 @@ fn what_is_for_nobody_at_the_address_comes_to_one_of_them_once() {
 fn who_does_not_know_their_token_hands_nothing_over() {
     let local = address();
     let mut transports = open_many(local, 2);
-    // Nobody but a process at the address can send from it.
-    let forged = [&[handover::MARK; AT][..], &[0; 1 + handover::BEHIND], &frame(0, 1)].concat();
+    // Nobody but a process at the address can send from it. All is as it should be but for the token.
+    let who = [&[0; 10][..], &[0xff, 0xff, 10, 0, 0, 9], &4791_u16.to_be_bytes(), &[0; 5]].concat();
+    let behind = [&[0; 8][..], &who, &(LENGTH as u16).to_be_bytes()].concat();
+    assert_eq!(behind.len(), handover::BEHIND);
+    let forged = [&[handover::MARK; AT][..], &[0], &behind, &frame(0, 1)].concat();
     let own = transports[&1].socket();
     let to = nix::sys::socket::SockaddrStorage::from(local);
     nix::sys::socket::sendto(

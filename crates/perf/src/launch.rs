@@ -30,6 +30,9 @@ use crate::certificates::Certificates;
 /// TCP port of the manager in a namespace fabric; on loopback the system chooses one.
 const MANAGER_PORT: u16 = 4790;
 
+/// The last byte of its address on loopback.
+const MANAGER_HOST: u8 = 254;
+
 /// The ranks say what went wrong; a log among their lines would hide it.
 const QUIET: [&str; 2] = ["--log-level", "off"];
 
@@ -311,7 +314,7 @@ impl Processes {
             (_, None) => NetnsNode::Switch(0),
         };
         let listen = match self.ground {
-            Ground::Loopback { .. } => SocketAddr::new(self.address(NetnsNode::Host(253)), 0),
+            Ground::Loopback { block: [a, b, c] } => SocketAddr::from(([a, b, c, MANAGER_HOST], 0)),
             Ground::Namespaces(_) | Ground::Running { .. } => {
                 SocketAddr::new(self.address(place), MANAGER_PORT)
             }

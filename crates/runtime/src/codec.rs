@@ -176,4 +176,19 @@ mod tests {
         bytes[20] ^= 1;
         assert_eq!(read(3, &bytes), Err(ParseError::WrongIcrc));
     }
+
+    #[test]
+    fn a_frame_says_by_one_byte_which_rank_at_an_address_it_is_for() {
+        let ends = [1, 2].map(|last| IpAddr::from([10, 0, 0, last]));
+        let queue_pair = QpNumber::new(0x03_0011);
+        let header = RoceHeader::new(ends[0], ends[1], queue_pair, Psn::new(5), Operation::WriteMiddle);
+        for framing in [Framing::RoceV2, Framing::RoceV1] {
+            let mut bytes = vec![0; FRAME_LIMIT];
+            let mut codec = RoceCodec::new(framing);
+            let payload = Numbers::zeroed(8);
+            let frame = Frame { header: &header, payload: payload.view(0..8) };
+            let emitted = Codec::<Switch<Numbers>>::emit(&mut codec, PortId(0), frame, &mut bytes);
+            assert_eq!((emitted.share, bytes[share_at(framing)]), (3, 3), "{framing}");
+        }
+    }
 }

@@ -15,12 +15,16 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Instant;
 
 use crate::Capture;
 use crate::codec::{ROCE_PORT, RoceCodec, share_at};
 
 /// How often a process that waits looks for instructions of the manager.
 pub(crate) const INSTRUCTION_POLL: Duration = Duration::from_millis(20);
+
+/// How long the manager may take to hear that a rank has ended whose share of an address another one has taken.
+const SUCCESSION: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// A node on its socket.
 pub(crate) type SocketNode<E> = Node<E, RoceCodec, AnyTransport>;
@@ -315,5 +319,20 @@ pub(crate) fn attach(
     let client = ControlClient::connect(options.manager.clone(), options.control.clone())?;
     let encapsulation = encapsulation(&options.transport);
     let description = NodeDescription { encapsulation, queue_pairs, share, ..options.description.clone() };
-    Ok(client.attach(&description)?)
+    let end = Instant::now() + SUCCESSION;
+    loop {
+        match client.attach(&description) {
+            Err(ClientError::Refused(_)) if Instant::now() < end && is_known(&client, &description) => {
+                std::thread::sleep(INSTRUCTION_POLL.into());
+            }
+            attached => return Ok(attached?),
+        }
+    }
+}
+
+/// Whether the manager knows a host with that share of the address. It has ended, for this one has the share now.
+fn is_known(client: &ControlClient, own: &NodeDescription) -> bool {
+    let is_it = |other: &NodeDescription| (other.address, other.share) == (own.address, own.share);
+    own.role == Role::Host
+        && client.list_nodes().is_ok_and(|all| all.iter().any(|node| is_it(&node.description)))
 }

@@ -347,7 +347,7 @@ fn a_run_of_perf_that_fails_leaves_no_group_behind() {
 }
 
 #[test]
-fn addresses_are_the_ranks_own_one_for_each() {
+fn addresses_are_the_ranks_own_or_shared_and_no_more_than_ranks() {
     let fabric = Fabric::start("64MiB");
     let [a, b, c] = fabric.block;
     let run = |addresses: &str| {
@@ -355,11 +355,12 @@ fn addresses_are_the_ranks_own_one_for_each() {
             "perf all_reduce --ranks 2 --design epic-3 --sizes 64KiB --iterations 2 --json --addresses {addresses}"
         ))
     };
-    let rows = rows(&run(&format!("{a}.{b}.{c}.7,{a}.{b}.{c}.8")));
-    assert_eq!(rows[0]["wrong"], 0);
-    let one = run(&format!("{a}.{b}.{c}.7"));
-    let error = String::from_utf8_lossy(&one.stderr);
-    assert!(error.contains("expected an address for each of 2 ranks, found 1"), "{error}");
+    for addresses in [format!("{a}.{b}.{c}.7,{a}.{b}.{c}.8"), format!("{a}.{b}.{c}.7")] {
+        assert_eq!(rows(&run(&addresses))[0]["wrong"], 0);
+    }
+    let three = run(&format!("{a}.{b}.{c}.7,{a}.{b}.{c}.8,{a}.{b}.{c}.9"));
+    let error = String::from_utf8_lossy(&three.stderr);
+    assert!(error.contains("expected an address for each of 2 ranks, or fewer, found 3"), "{error}");
 }
 
 #[test]

@@ -205,6 +205,25 @@ fn a_rank_that_takes_the_place_of_one_that_is_gone_disturbs_nobody_at_the_addres
 }
 
 #[test]
+fn a_rank_waits_until_the_manager_has_missed_who_had_its_share_before() {
+    beside_a_switch(Framing::RoceV2, |manager| {
+        let client = ControlClient::connect(manager, ClientConfig::default()).unwrap();
+        let before = NodeDescription::host("before".into(), common::address(0), 64);
+        let attachment = client.attach(&before).unwrap();
+        let attach = || Rank::attach(CATALOG, &rank_process(manager, 0, Framing::RoceV2)).map(drop);
+        // Of one that stays the manager's refusal is told.
+        let error = attach().unwrap_err().to_string();
+        assert!(error.contains("which \"before\" has"), "{error}");
+        thread::scope(|scope| {
+            let attached = scope.spawn(attach);
+            thread::sleep(std::time::Duration::from_millis(30));
+            drop(attachment);
+            attached.join().unwrap().unwrap();
+        });
+    });
+}
+
+#[test]
 fn a_frame_for_a_queue_pair_that_nobody_at_the_address_has_is_dropped_and_counted() {
     beside_a_switch(Framing::RoceV2, |manager| {
         let mut ranks: Vec<_> = (0..3)
