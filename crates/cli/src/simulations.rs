@@ -272,6 +272,7 @@ fn show(design: &str, width: usize, request: &Request, measured: &Measurement) -
         "uplink_bytes": measured.uplink.bytes(),
         "downlink_bytes": measured.downlink.bytes(),
         "frames": measured.frames,
+        "retransmitted": measured.retransmitted,
         "steps": measured.steps,
         "links": links,
     });

@@ -260,6 +260,8 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
     #[inline]
     pub(crate) fn send(&mut self, node: u32, port: PortId, frame: Frame<'_, E::Header, E::Payload>) {
         let LogicalPort { channel: number, peer } = self.logical_port(node, port);
+        let again = Frame { header: frame.header, payload: E::Payload::reborrow(frame.payload) };
+        self.observer.sent(NodeIndex(node), again);
         let channel = &mut self.channels[number as usize];
         if !channel.is_plain() || self.medium.is_urgent(frame.header) || self.observer.sees_departures() {
             return self.send_by_fate(number, peer, frame);

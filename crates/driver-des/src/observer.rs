@@ -31,6 +31,10 @@ pub trait Observer<E: Engine> {
         true
     }
 
+    /// A node sends a frame, whatever becomes of it. Told always, whoever sees departures.
+    #[inline(always)]
+    fn sent(&mut self, _node: NodeIndex, _frame: Frame<'_, E::Header, E::Payload>) {}
+
     /// A frame was queued for a link, or refused.
     fn departed(&mut self, _departure: &Departure, _frame: Frame<'_, E::Header, E::Payload>) {}
 

@@ -1,7 +1,7 @@
 //! A fabric of nodes and links that are listed one by one, as it is written.
 
 use crate::notes::Notes;
-use crate::{Body, ImportError, MOST_LINKS, MOST_NODES, shape};
+use crate::{Body, ImportError, MOST_LINKS, MOST_NODES};
 use quincunx_units::{BitRate, Duration};
 use std::fmt::Write;
 
@@ -68,9 +68,7 @@ impl Listed {
                 let _ = writeln!(text, "{key} = {number}");
             }
         }
-        about.push("Nodes and links are the file's; all that stands behind them is what fabrics have that are named by their shape.".into());
-        text.push('\n');
-        text.push_str(&shape::settings(notes)?);
+        about.push("Nodes and links are the file's.".into());
         Ok(Body { about, text })
     }
 }

@@ -9,7 +9,7 @@ use toml::{Table, Value};
 
 const EXPECTED: &str = "a fabric that can be named by its shape";
 
-/// Hosts at a switch, whose settings lists of nodes have, too.
+/// Hosts at a switch.
 const STAR: &str = "star-2";
 
 /// The fabric of that name with links of a rate, and of a latency if that is known.
@@ -37,10 +37,7 @@ pub(crate) fn write(
 /// The keys that a fabric of that name has.
 fn keys(name: &str, notes: &Notes) -> Result<Table, ImportError> {
     let found = Scenario::document(name).and_then(|document| document.get::<Table>());
-    let mut table =
-        found.map_err(|error| notes.wrong(None, EXPECTED, error.to_string(), "take a part of it"))?;
-    table.remove("shapes");
-    Ok(table)
+    found.map_err(|error| notes.wrong(None, EXPECTED, error.to_string(), "take a part of it"))
 }
 
 /// The latency that hosts' links have where nobody says another.
@@ -50,14 +47,4 @@ pub(crate) fn latency(notes: &Notes) -> Result<Duration, ImportError> {
     latency.ok_or_else(|| {
         notes.wrong(None, EXPECTED, format!("{STAR} without a latency"), "name another fabric")
     })
-}
-
-/// What fabrics of hosts and switches have beside these, as keys of a file.
-pub(crate) fn settings(notes: &Notes) -> Result<String, ImportError> {
-    let mut table = keys(STAR, notes)?;
-    for key in ["kind", "topology", "link"] {
-        table.remove(key);
-    }
-    toml::to_string(&table)
-        .map_err(|error| notes.wrong(None, EXPECTED, error.to_string(), "name another fabric"))
 }

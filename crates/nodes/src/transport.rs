@@ -11,7 +11,7 @@ use quincunx_engine::verbs::{
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_roce::{ConfigError, PostError, QueuePairConfig, QueuePairSink, QueuePairTimer};
 use quincunx_units::{Duration, Instant};
-use quincunx_wire::RoceHeader;
+use quincunx_wire::{Operation, Position, RoceHeader};
 
 use crate::offload::{Executor, PostedWork};
 
@@ -53,16 +53,33 @@ impl<'a, N: QueuePairNode, S: Sink<N>> GroupSink<'a, N, S> {
     }
 }
 
+/// Whether a frame is the last of a message.
+fn ends_message(operation: &Operation) -> bool {
+    matches!(
+        operation,
+        Operation::Send(Position::Last | Position::Only)
+            | Operation::SendLastImmediate(_)
+            | Operation::SendOnlyImmediate(_)
+            | Operation::WriteLast
+            | Operation::WriteLastImmediate(_)
+            | Operation::WriteOnly(_)
+            | Operation::WriteOnlyImmediate(..)
+    )
+}
+
 /// A node's sink, as one queue pair sees it.
 struct LineSink<'a, 'b, N, S> {
     sink: &'a mut GroupSink<'b, N, S>,
     index: QpIndex,
     port: PortId,
     completions: &'a mut VecDeque<(QpIndex, Completion)>,
+    /// The last frame was the last of its message.
+    ended: bool,
 }
 
 impl<P: Payload, N: QueuePairNode<Payload = P>, S: Sink<N>> QueuePairSink<P> for LineSink<'_, '_, N, S> {
     fn transmit(&mut self, frame: Frame<'_, RoceHeader, P>) {
+        self.ended = ends_message(&frame.header.operation);
         self.sink.out.transmit(self.port, frame);
     }
 
@@ -99,7 +116,9 @@ pub(crate) struct Transport<P> {
     completions: VecDeque<(QpIndex, Completion)>,
     /// Those that the program has ever set.
     alarms: Vec<Alarm>,
-    /// By port: the line that is asked first for its next frame, so that each gets its turn, whatever other ports send.
+    /// By port: the line that is asked first for its next frame, so that each gets its turn, whatever other ports send. It goes on
+    /// with the end of a message, so that a short one, such as one that tells of free slots, does not wait for all the data of another
+    /// line.
     turns: Vec<usize>,
 }
 
@@ -173,7 +192,8 @@ impl<P: Payload> Transport<P> {
         if line.port != port {
             return sink.out.drop_frame(port, NodeDrop::ForeignPort);
         }
-        let mut out = LineSink { sink, index, port: line.port, completions: &mut self.completions };
+        let completions = &mut self.completions;
+        let mut out = LineSink { sink, index, port: line.port, completions, ended: false };
         line.queue_pair.handle_frame(now, frame, &mut self.memory, &mut out);
         self.note(index.0.into());
     }
@@ -186,7 +206,8 @@ impl<P: Payload> Transport<P> {
         sink: &mut GroupSink<'_, N, S>,
     ) {
         let Some(line) = self.lines.get_mut(usize::from(index.0)) else { return };
-        let mut out = LineSink { sink, index, port: line.port, completions: &mut self.completions };
+        let completions = &mut self.completions;
+        let mut out = LineSink { sink, index, port: line.port, completions, ended: false };
         line.queue_pair.handle_timer(now, timer, &mut out);
         self.note(index.0.into());
     }
@@ -210,11 +231,21 @@ impl<P: Payload> Transport<P> {
         let next = self.first_wanting(turn, port).or_else(|| self.first_wanting(0, port));
         let Some(index) = next else { return };
         let (line, completions) = (&mut self.lines[index], &mut self.completions);
-        let mut out = LineSink { sink, index: QpIndex(index as u16), port, completions };
+        let mut out = LineSink { sink, index: QpIndex(index as u16), port, completions, ended: false };
         line.queue_pair.transmit(now, &self.memory, &mut out);
-        let turn = if line.queue_pair.wants_transmit() { index } else { self.after(index) };
+        let is_over = out.ended || !line.queue_pair.wants_transmit();
+        let turn = if is_over { self.after(index) } else { index };
         self.turns[usize::from(port.0)] = turn;
         self.note(index);
+    }
+
+    /// A line is posted to: its port, if it has nothing to send, begins with that one. So ranks that post to all others, each beginning with
+    /// its neighbour, do not all send to the first.
+    fn begin_with(&mut self, index: usize) {
+        let Some(port) = self.lines.get(index).map(|line| line.port) else { return };
+        if self.first_wanting(0, port).is_none() {
+            self.turns[usize::from(port.0)] = index;
+        }
     }
 
     /// The next line of the same port; the same one if there is no other.
@@ -289,7 +320,8 @@ impl<P: Payload, N: QueuePairNode<Payload = P>, S: Sink<N>> TransportVerbs<'_, '
     ) {
         let Some(line) = self.transport.lines.get_mut(usize::from(qp.0)) else { return };
         let completions = &mut self.transport.completions;
-        let mut out = LineSink { sink: &mut *self.sink, index: qp, port: line.port, completions };
+        let mut out =
+            LineSink { sink: &mut *self.sink, index: qp, port: line.port, completions, ended: false };
         if skip(&mut line.queue_pair, &mut out).is_err() {
             let failed = Completion::Failed { id: WorkId(0), failure: Failure::Flushed };
             completions.push_back((qp, failed));
@@ -311,6 +343,7 @@ impl<P: Payload, N: QueuePairNode<Payload = P>, S: Sink<N>> Verbs<P> for Transpo
     }
 
     fn post_send(&mut self, qp: QpIndex, request: SendRequest) {
+        self.transport.begin_with(qp.0.into());
         let Transport { lines, memory, .. } = &mut *self.transport;
         let line = lines.get_mut(usize::from(qp.0));
         let refused = line.is_none_or(|line| line.queue_pair.post_send(request, memory).is_err());

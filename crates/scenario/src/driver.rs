@@ -5,10 +5,15 @@ use crate::{
     CongestionSetup, Fabric, FabricDesign, Measure, PacketFabric, RankPlacement, Scenario, ScenarioError,
 };
 use core::fmt::Debug;
-use quincunx_design::{Assignment, Value};
+use core::str::FromStr;
+use quincunx_design::{Assignment, Transport, Value};
+use quincunx_units::Duration;
 
 /// What every link carries in a second.
 const RATE: &str = "link.rate";
+
+/// No queue of a simulation is waited for longer.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(100);
 
 /// What keys of training begin with, and those of a model's layer and what it runs on.
 const TRAINING: [&str; 3] = ["train.", "layer.", "machine."];
@@ -52,11 +57,6 @@ pub trait Driver: Debug {
 
     /// Whether it can honour a part.
     fn honours(&self, part: Part) -> bool;
-
-    /// Whether networks that are named by their shape have all that the preset of shapes says; their links alone otherwise.
-    fn presets_shapes(&self) -> bool {
-        false
-    }
 }
 
 /// Links and queues in virtual time.
@@ -68,20 +68,30 @@ impl Driver for Simulator {
         "simulations"
     }
 
-    /// Links of a microsecond answer soon, and each packet is acknowledged.
-    fn base(&self, _: &Fabric, _: &[Assignment]) -> Vec<Assignment> {
+    /// Each packet is acknowledged, which costs nobody a system call. And a time-out is longer than what all ranks may have under way
+    /// waits in one queue: what is late is not sent again.
+    fn base(&self, fabric: &Fabric, keys: &[Assignment]) -> Vec<Assignment> {
+        let own = Transport::default();
+        let window = said(keys, "group.mtu").unwrap_or(own.mtu)
+            * said(keys, "group.message").unwrap_or(u64::from(own.message))
+            * said(keys, "group.window").unwrap_or(u64::from(own.window))
+            * u64::from(fabric.ranks());
+        let waits = fabric.slowest_rate().map_or(Duration::ZERO, |rate| rate.time_for(window));
+        let retry = waits.clamp(own.retry_timeout, LONGEST_TIMEOUT).to_string();
         let base: [(&str, Value); 2] =
-            [("group.retry_timeout", "50us".into()), ("group.acknowledge_every", 1.into())];
+            [("group.retry_timeout", retry.into()), ("group.acknowledge_every", 1.into())];
         base.map(|(key, value)| (key.to_owned(), value)).into()
     }
 
     fn honours(&self, _: Part) -> bool {
         true
     }
+}
 
-    fn presets_shapes(&self) -> bool {
-        true
-    }
+/// The value that keys give to `wanted`; none if they do not, or it is of another kind.
+fn said<T: FromStr>(keys: &[Assignment], wanted: &str) -> Option<T> {
+    let (_, value) = keys.iter().rev().find(|(key, _)| key == wanted)?;
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned).parse().ok()
 }
 
 impl Scenario {
@@ -128,7 +138,7 @@ impl Scenario {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Override;
+    use crate::{Document, Override};
     use quincunx_designs::CATALOG;
 
     /// Honours nothing, and has a window of its own.
@@ -186,11 +196,25 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_has_the_parameters_of_a_preset_for_simulations_alone() {
-        let bare = find("star-2", &[]).unwrap();
-        assert_eq!(value(&bare, "ring", "hosts.lockstep"), false);
-        let simulated = Scenario::find("star-2", &[], CATALOG).unwrap();
-        assert_eq!(value(&simulated, "ring", "hosts.lockstep"), true);
+    fn a_simulated_time_out_outlasts_the_windows_of_all_ranks_on_the_slowest_link() {
+        let timeout = |name: &str, changes: &[&str]| {
+            let changes: Vec<Override> = changes.iter().map(|text| text.parse().unwrap()).collect();
+            value(&Scenario::find(name, &changes, CATALOG).unwrap(), "ring", "group.retry_timeout")
+        };
+        assert_eq!(timeout("star-8", &[]), "20ms", "1.3 ms of windows");
+        // Eight windows of 32 messages of 16 packets of 4 KiB.
+        assert_eq!(timeout("star-8", &["link.rate=1Gbit/s"]), "134.217728ms");
+        let halved = ["link.rate=1Gbit/s", "group.mtu=1KiB", "group.message=8", "group.window=256"];
+        assert_eq!(timeout("star-8", &halved), "134.217728ms");
+        assert_eq!(timeout("star-8", &["link.rate=1bit/s"]), "100s");
+        assert_eq!(timeout("star-8", &["link.rate=1Gbit/s", "group.retry_timeout=7us"]), "7us");
+        // Two windows on the slower of the two links.
+        let slow = "kind = \"packet\"\n[[node]]\nname = \"a\"\nkind = \"host\"\n[[node]]\nname = \"b\"\nkind = \"host\"\n\
+                    [[node]]\nname = \"s\"\nkind = \"switch\"\n\
+                    [[link]]\nbetween = [\"a\", \"s\"]\nrate = \"100Gbit/s\"\nlatency = \"1us\"\n\
+                    [[link]]\nbetween = [\"b\", \"s\"]\nrate = \"500Mbit/s\"\nlatency = \"1us\"";
+        let listed = Scenario::read(Document::parse("own.toml", slow).unwrap(), CATALOG).unwrap();
+        assert_eq!(value(&listed, "ring", "group.retry_timeout"), "67.108864ms");
     }
 
     #[test]

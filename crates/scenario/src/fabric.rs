@@ -274,6 +274,18 @@ impl Fabric {
         }
     }
 
+    /// The rate of the slowest link that RoCE frames go over, where that is what links carry.
+    pub(crate) fn slowest_rate(&self) -> Option<BitRate> {
+        let others: Option<BitRate> = match self {
+            Self::Packet(PacketFabric { topology: TopologyName::Listed(topology), .. }) => {
+                topology.links().iter().map(|link| link.properties.rate).min()
+            }
+            Self::Servers(fabric) => Some(fabric.network.rate),
+            _ => None,
+        };
+        self.packet_link().map(|link| others.map_or(link.rate, |other| other.min(link.rate)))
+    }
+
     /// Whether frames pass through switches.
     pub(crate) const fn has_switches(&self) -> bool {
         matches!(self.kind(), FabricKind::Tree | FabricKind::Servers | FabricKind::Memory)

@@ -37,6 +37,22 @@ impl NetworkName {
         }
     }
 
+    /// What a file would have to say beside the shape: links, and tokens where there are experts. All else has the same defaults as in files.
+    pub(crate) const fn links(&self) -> &'static str {
+        match self {
+            Self::Hosts(_) => "[link]\nrate = \"100Gbit/s\"\nlatency = \"1us\"",
+            Self::Mesh(_) => "[link]\nrate = \"56GB/s\"\nlatency = \"1us\"",
+            Self::Servers(_) => {
+                "tokens = 128\ntoken = \"7KiB\"\nexperts = 64\ntop_k = 8\ngate = \"balanced\"\n\
+                 [link]\nrate = \"56GB/s\"\nlatency = \"1us\"\n[network]\nrate = \"200Gbit/s\"\nlatency = \"4.5us\""
+            }
+            Self::Memory { .. } => {
+                "[link]\nrate = \"112.5GB/s\"\nlatency = \"250ns\"\nflit = \"16B\"\npayload = \"128B\"\n\
+                 [accelerator]\nresponse_latency = \"30ns\"\nadd_rate = \"1.6TB/s\""
+            }
+        }
+    }
+
     /// The keys that say its shape.
     pub(crate) fn keys(&self) -> Vec<(&'static str, toml::Value)> {
         let mesh = |outer, shape: &MeshShape| {

@@ -17,9 +17,6 @@ static PRESETS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/presets");
 /// The key of the rate that ranks slow down from.
 const RATE_CONTROL: &str = "group.dcqcn";
 
-/// The key of the presets whose links networks of their kind have that are named by their shape.
-const SHAPES: &str = "shapes";
-
 /// The table of what is trained.
 pub(crate) const TRAIN: &str = "train";
 
@@ -112,7 +109,7 @@ impl Schema {
 }
 
 impl Scenario {
-    /// The scenario of that name, to be simulated: a preset, a network's shape on the links of one of them, or a file. Keys in
+    /// The scenario of that name, to be simulated: a preset, a network's shape, or a file. Keys in
     /// `changes` replace the ones there. What is no key of fabric, workload, faults or measurement is one of a design in `catalog`.
     ///
     /// # Errors
@@ -185,30 +182,21 @@ impl Scenario {
         })
     }
 
-    /// A network by its shape, on the links of the preset that says of itself that such networks have them.
+    /// A network by its shape: what a file with these keys says, and nothing else.
     fn document_of(
         driver: &dyn Driver,
         name: &str,
         network: &NetworkName,
     ) -> Result<Document, ScenarioError> {
-        for preset in Self::presets() {
-            let mut document = Document::parse(name, Self::preset(&preset)?)?;
-            let is_base = document.take(SHAPES) == Some(toml::Value::Boolean(true));
-            document.take("summary");
-            let kind = document.take("kind");
-            if !is_base || kind.as_ref().and_then(toml::Value::as_str) != Some(network.kind()) {
-                continue;
-            }
-            if !driver.presets_shapes() {
-                let schema = Schema::of(network.kind()).expect("networks are of known kinds");
-                document = document.split(schema.fabric);
-            }
-            for (key, value) in network.keys().into_iter().chain([("kind", network.kind().into())]) {
-                document.insert(key, value);
-            }
-            return Ok(document);
+        let mut document = Document::parse(name, network.links())?;
+        if !driver.honours(Part::Tokens) {
+            let schema = Schema::of(network.kind()).expect("networks are of known kinds");
+            document = document.split(schema.fabric);
         }
-        unreachable!("a preset is the base of each kind of networks")
+        for (key, value) in network.keys().into_iter().chain([("kind", network.kind().into())]) {
+            document.insert(key, value);
+        }
+        Ok(document)
     }
 
     /// The scenario that a document describes, to be simulated.
@@ -224,7 +212,6 @@ impl Scenario {
         mut document: Document,
         catalog: Catalog,
     ) -> Result<Self, ScenarioError> {
-        document.take(SHAPES);
         let kind = document.take("kind");
         let kind = kind
             .as_ref()
@@ -500,11 +487,56 @@ mod tests {
         }
     }
 
+    /// What a paper's set-up had was inherited by shapes: its framing, `lockstep`, `stepwise`.
     #[test]
-    fn a_tree_by_its_shape_has_the_links_of_the_packet_simulation() {
-        let scenario = changed("tree-3-2", &[]).unwrap();
-        let Fabric::Packet(PacketFabric { link, .. }) = &scenario.fabric else { panic!("a packet fabric") };
-        assert_eq!((scenario.ranks(), link.rate.to_string()), (4, "100Gbit/s".into()));
+    fn a_network_by_its_shape_is_what_a_file_with_its_shape_and_links_says() {
+        let rates = ["link.rate=400Gbit/s", "link.latency=500ns"];
+        let hosts = "kind = \"packet\"\n[link]\nrate = \"400Gbit/s\"\nlatency = \"500ns\"\n";
+        let mesh = hosts.replace("packet", "mesh").replace("[link]", "groups = 2\nmembers = 4\n[link]");
+        let servers = hosts.replace("packet", "servers").replace(
+            "[link]",
+            "servers = 2\nmembers = 4\ntokens = 128\ntoken = \"7KiB\"\nexperts = 64\ntop_k = 8\ngate = \"balanced\"\n\
+             network = { rate = \"200Gbit/s\", latency = \"4.5us\" }\n[link]",
+        );
+        let memory = hosts.replace("packet", "memory").replace(
+            "[link]",
+            "accelerators = 8\nswitches = 2\naccelerator = { response_latency = \"30ns\", add_rate = \"1.6TB/s\" }\n\
+             [link]\nflit = \"16B\"\npayload = \"128B\"",
+        );
+        let packet = |shape: &str| (shape.to_owned(), format!("topology = \"{shape}\"\n{hosts}"));
+        let shapes = [
+            "star-8",
+            "tree-3-2",
+            "tree-2x4",
+            "ring-8",
+            "leaf-spine-8x2x8",
+            "leaf-spine-2x2x4x2",
+            "fat-tree-4",
+        ];
+        let others = [
+            ("rail-2x4x2", None),
+            ("dragonfly-4x2x9", None),
+            ("mesh-2x4", Some(mesh)),
+            ("servers-2x4", Some(servers)),
+            ("memory-8x2", Some(memory)),
+        ];
+        let others = others.map(|(shape, text)| match text {
+            Some(text) => (shape.to_owned(), text),
+            None => packet(shape),
+        });
+        for (shape, text) in shapes.map(packet).into_iter().chain(others) {
+            let named = changed(&shape, &rates).unwrap();
+            let file = Scenario::read(Document::parse(&shape, &text).unwrap(), CATALOG).unwrap();
+            assert_eq!(named.fabric, file.fabric, "{shape}");
+            assert_eq!(
+                (&named.workload, &named.faults, &named.measure),
+                (&file.workload, &file.faults, &file.measure)
+            );
+            for design in FabricDesign::on(CATALOG, named.kind()) {
+                let [named, file] = [&named, &file].map(|scenario| scenario.settings(design).unwrap());
+                assert_eq!(named, file, "{} on {shape}", design.name());
+            }
+        }
     }
 
     #[test]
@@ -518,9 +550,11 @@ mod tests {
     #[test]
     fn a_design_has_its_defaults_the_simulators_and_the_scenarios_keys_in_this_order() {
         let scenario = changed("mesh8", &["group.window=4", "relay.relays=full"]).unwrap();
-        let found = ["group.retry_count", "group.retry_timeout", "group.window", "relay.relays"]
+        let found = ["group.retry_count", "group.acknowledge_every", "group.window", "relay.relays"]
             .map(|key| setting(&scenario, "multiwrite", key).to_string());
-        assert_eq!(found, ["100", "\"50us\"", "4", "\"full\""]);
+        assert_eq!(found, ["100", "16", "4", "\"full\""]);
+        let scenario = changed("mesh-2x4", &[]).unwrap();
+        assert_eq!(setting(&scenario, "multiwrite", "group.acknowledge_every"), 1);
     }
 
     #[test]

@@ -84,6 +84,8 @@ pub struct Measurement {
     pub steps: u64,
     /// Frames or packets on all links.
     pub frames: u64,
+    /// Data frames that ranks, or switches at which connections end, sent again; memory fabrics lose nothing, and repeat nothing.
+    pub retransmitted: u64,
     /// Directions of links.
     pub links: Vec<LinkLoad>,
     /// The most bytes that left a rank by one link.
@@ -135,6 +137,7 @@ impl Measurement {
             switch_buffer: runs.iter().map(|run| run.switch_buffer).max().unwrap_or_default(),
             steps: runs.iter().map(|run| run.steps).sum::<u64>() / count,
             frames: runs.iter().map(|run| run.frames).sum::<u64>() / count,
+            retransmitted: runs.iter().map(|run| run.retransmitted).sum::<u64>() / count,
             busy_over_time: BusyOverTime::default(),
             links: first.links.iter().enumerate().map(link).collect(),
             uplink: mean_bytes(&|run| run.uplink),
@@ -219,6 +222,7 @@ impl From<Row> for Measurement {
             switch_buffer: row.switch_buffer,
             steps: row.steps,
             frames: row.frames,
+            retransmitted: row.retransmitted,
             links: loads(&row.links),
             uplink: busiest(&row.links, 0),
             downlink: busiest(&row.links, 1),

@@ -27,6 +27,11 @@ impl Cursor {
         Some((*self.stages.get(self.at)?, self.piece))
     }
 
+    /// How far it has come: stages that are over, and pieces of the next.
+    pub(crate) fn position(&self) -> (usize, usize) {
+        (self.at, self.piece)
+    }
+
     /// Goes past the head, whose stage has `pieces`.
     pub(crate) fn advance(&mut self, pieces: usize) {
         self.piece += 1;

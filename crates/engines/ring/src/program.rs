@@ -18,6 +18,10 @@ use quincunx_engine::verbs::{
 };
 use quincunx_units::Instant;
 
+/// Bytes that a rank of [`Algorithm::Direct`] has under way to all others together, or a piece: more than a fast link holds. With as much to each
+/// of many ranks, queues would grow with their number wherever senders meet.
+const MOST_UNDER_WAY: usize = 1 << 20;
+
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum State {
     Idle,
@@ -58,6 +62,8 @@ pub struct HostProgram {
     digest: u32,
     digest_bits: u32,
     confirms: bool,
+    /// Sends of pieces that are not complete, of all connections.
+    outstanding: usize,
     state: State,
     mutation: Option<Mutation>,
 }
@@ -95,6 +101,7 @@ impl HostProgram {
             digest: 0,
             digest_bits: Credit::digest_bits(u32::from(config.window)),
             confirms: config.confirm,
+            outstanding: 0,
             state: State::Idle,
             mutation: None,
         })
@@ -234,7 +241,11 @@ impl HostProgram {
                 (done, start) = (done + 1, connection);
             }
             if self.complete_head(connection).is_none() {
-                while self.send_next(connection, request, verbs) {}
+                match self.algorithm {
+                    // What has completed may have made room for any connection's.
+                    Algorithm::Direct => self.pump_evenly(request, verbs),
+                    Algorithm::Ring | Algorithm::Tree => while self.send_next(connection, request, verbs) {},
+                }
                 self.tell(connection, verbs);
                 if let Some(other) = freed {
                     self.tell(other, verbs);
@@ -329,6 +340,9 @@ impl HostProgram {
 
     /// Sends what may go out, one piece a connection in turn, so that no peer waits for another's window.
     fn pump<P: Payload>(&mut self, request: &CollectiveRequest, verbs: &mut dyn Verbs<P>) {
+        if self.algorithm == Algorithm::Direct {
+            return self.pump_evenly(request, verbs);
+        }
         loop {
             let mut sent = false;
             for connection in 0..self.connections.len() {
@@ -337,6 +351,28 @@ impl HostProgram {
             if !sent {
                 break;
             }
+        }
+    }
+
+    /// The same as long as not too much is under way to all peers together: first to those that have been sent the least, so that all
+    /// ranks go round their peers alike.
+    fn pump_evenly<P: Payload>(&mut self, request: &CollectiveRequest, verbs: &mut dyn Verbs<P>) {
+        let mut done = None;
+        loop {
+            let waiting = self.connections.iter().filter_map(|connection| {
+                let (stage, piece) = connection.outgoing.head()?;
+                (piece < self.plan.stages[stage].ready).then(|| connection.outgoing.position())
+            });
+            let Some(least) = waiting.filter(|position| Some(*position) > done).min() else { return };
+            for connection in 0..self.connections.len() {
+                if self.outstanding > 0 && (self.outstanding + 1) * self.plan.piece > MOST_UNDER_WAY {
+                    return;
+                }
+                if self.connections[connection].outgoing.position() == least {
+                    self.send_next(connection, request, verbs);
+                }
+            }
+            done = Some(least);
         }
     }
 
@@ -372,6 +408,7 @@ impl HostProgram {
         let connection = &mut self.connections[connection];
         connection.outgoing.advance(pieces);
         connection.outstanding += 1;
+        self.outstanding += 1;
         let id = work::send(after);
         verbs.post_send(
             connection.qp,
@@ -475,6 +512,7 @@ impl<P: Payload> Program<P> for HostProgram {
                 }
                 assert!(connection.outstanding > 0, "a send completed that was not posted");
                 connection.outstanding -= 1;
+                self.outstanding -= 1;
                 let mut freed = None;
                 if let Sent::Held(id) = after {
                     self.free(id, verbs);
@@ -497,6 +535,7 @@ impl<P: Payload> Program<P> for HostProgram {
             |connection: &PeerConnection| connection.slots.iter().filter(|slot| **slot == Slot::Held).count();
         let all_held: usize = self.connections.iter().map(held).sum();
         let outstanding: usize = self.connections.iter().map(|connection| connection.outstanding).sum();
+        assert_eq!(self.outstanding, outstanding, "what is under way is of some connection");
         assert!(
             all_held >= waiting && all_held <= waiting + outstanding,
             "a held slot is to be sent or being sent"

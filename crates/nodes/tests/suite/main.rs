@@ -30,3 +30,4 @@ mod ports;
 mod replay;
 #[path = "../../../../fuzz/src/switch.rs"]
 mod switch;
+mod turns;

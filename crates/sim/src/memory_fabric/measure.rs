@@ -42,6 +42,7 @@ pub(crate) fn measure<P: Data>(
         switch_buffer: outcome.switch_buffer,
         steps: outcome.steps,
         frames: outcome.packets,
+        retransmitted: 0,
         links: loads(&outcome.links),
         uplink: busiest(&outcome.links, 0),
         downlink: busiest(&outcome.links, 1),

@@ -86,6 +86,7 @@ fn run<P: Data>(
         frames: links.iter().map(|link| link.statistics.frames).sum(),
         // Credits leave room for whatever is sent.
         lost: 0,
+        retransmitted: 0,
         dropped,
         links,
         busy_over_time: simulation.busy_over_time(),

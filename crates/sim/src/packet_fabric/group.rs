@@ -11,6 +11,7 @@ use quincunx_units::{ByteCount, Duration, Instant};
 
 use super::build::{Built, index};
 use super::data::Data;
+use super::retransmissions::Retransmissions;
 use super::watch::Watcher;
 use super::{LinkUse, RoceMedium, SimulationError};
 use crate::progress::{Progress, STEPS_A_REPORT, Watch};
@@ -44,7 +45,9 @@ impl<P: Data> Watched<P> {
     /// Has what follows be written.
     pub(super) fn watch(&mut self, outputs: Outputs) -> Result<(), SimulationError> {
         let framing = self.cluster().framing();
-        let watcher = Watcher::new(outputs, framing, &self.directions()).map_err(SimulationError::output)?;
+        let retransmissions = Retransmissions::of(self.cluster(), GROUP);
+        let watcher = Watcher::new(outputs, framing, &self.directions(), retransmissions);
+        let watcher = watcher.map_err(SimulationError::output)?;
         *self.simulation_mut().observer_mut() = watcher;
         Ok(())
     }

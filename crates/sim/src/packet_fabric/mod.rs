@@ -34,6 +34,7 @@ mod experts;
 mod group;
 mod medium;
 mod recorder;
+mod retransmissions;
 mod row;
 mod simulate;
 mod tracer;

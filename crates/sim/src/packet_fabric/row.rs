@@ -46,6 +46,8 @@ pub struct Row {
     pub frames: u64,
     /// Frames that links lost or had no room for.
     pub lost: u64,
+    /// Data frames that ranks, or switches at which connections end, sent again.
+    pub retransmitted: u64,
     /// Frames that nodes dropped, for any reason.
     pub dropped: u64,
     /// Each direction of each link.

@@ -79,6 +79,7 @@ fn run<P: Data>(request: &Request, outputs: Outputs, progress: Watch<'_>) -> Res
         steps: simulation.steps(),
         frames: links.iter().map(|link| link.statistics.frames).sum(),
         lost,
+        retransmitted: simulation.observer().retransmissions.frames,
         dropped,
         links,
         busy_over_time: simulation.busy_over_time(),

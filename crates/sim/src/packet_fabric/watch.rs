@@ -1,8 +1,9 @@
-//! Writes what is asked for while a packet simulation runs.
+//! Writes what is asked for while a packet simulation runs, and counts what is sent again.
 
+use super::retransmissions::Retransmissions;
 use super::{Data, Recorder, Tracer};
 use crate::outputs::{Out, Outputs};
-use quincunx_driver_des::{Departure, Direction, Observer};
+use quincunx_driver_des::{Departure, Direction, NodeIndex, Observer};
 use quincunx_engine::Frame;
 use quincunx_nodes::Station;
 use quincunx_wire::{Framing, RoceHeader};
@@ -11,14 +12,21 @@ use std::io;
 /// An observer that writes what is asked for; nothing by default.
 #[derive(Default)]
 pub(crate) struct Watcher {
+    pub(super) retransmissions: Retransmissions,
     tracer: Option<Tracer<Out>>,
     recorder: Option<Recorder<Out>>,
 }
 
 impl Watcher {
-    pub(crate) fn new(outputs: Outputs, framing: Framing, links: &[(Direction, String)]) -> io::Result<Self> {
+    pub(crate) fn new(
+        outputs: Outputs,
+        framing: Framing,
+        links: &[(Direction, String)],
+        retransmissions: Retransmissions,
+    ) -> io::Result<Self> {
         let Outputs { trace, capture } = outputs;
         Ok(Self {
+            retransmissions,
             tracer: trace.map(|out| Tracer::new(out, links.iter().cloned())).transpose()?,
             recorder: capture.map(|out| Recorder::new(out, framing, links.iter().cloned())),
         })
@@ -34,6 +42,11 @@ impl Watcher {
 impl<P: Data> Observer<Station<P>> for Watcher {
     fn sees_departures(&self) -> bool {
         self.tracer.is_some() || self.recorder.is_some()
+    }
+
+    #[inline]
+    fn sent(&mut self, node: NodeIndex, frame: Frame<'_, RoceHeader, P>) {
+        self.retransmissions.sent(node, frame.header);
     }
 
     fn departed(&mut self, departure: &Departure, frame: Frame<'_, RoceHeader, P>) {

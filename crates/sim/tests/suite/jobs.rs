@@ -252,7 +252,7 @@ fn rings_that_share_links_slow_each_other_down_and_trees_do_not() {
 
 #[test]
 fn what_links_mark_and_lose_of_a_job_is_its_own() {
-    let text = job("0-7", "direct", "") + &job("8-9", "ring", "");
+    let text = job("0-7", "direct", "root = 0").replace("all_reduce", "reduce") + &job("8-9", "ring", "");
     let changes = [
         "congestion.queue=40KB",
         "congestion.mark_above=20KB",
@@ -402,7 +402,9 @@ fn a_flow_that_an_incasts_pauses_hold_up_is_free_where_senders_slow_down() {
 #[test]
 fn eight_that_send_to_one_get_fair_shares_by_dcqcn() {
     let text = include_str!("../../../../examples/jobs/incast.toml");
-    let found = measure_jobs(&request("star-9", &with_dcqcn(), text), &mut unwatched).unwrap();
+    let steps = ["hosts.chunk=128KiB", "hosts.lockstep=true", "link.framing=73B"];
+    let changes = [&with_dcqcn()[..], &steps].concat();
+    let found = measure_jobs(&request("star-9", &changes, text), &mut unwatched).unwrap();
     let shares: Vec<f64> = found.jobs.iter().map(|job| job.bandwidths.algorithm).collect();
     assert!(found.jobs.iter().all(|job| job.marked > 0), "all of them are slowed down");
     // Jain's index: 1 if all are alike, an eighth if one has everything.

@@ -21,5 +21,6 @@ mod packet_fabric;
 mod reproduce;
 #[path = "../common/requests.rs"]
 mod requests;
+mod rivals;
 mod traffic;
 mod training;

@@ -42,6 +42,10 @@ fn assert_waits(measured: &TrafficMeasurement, load: f64, empty: Duration, servi
     assert!(error.abs() < 0.04, "load {load}: {waited} services in the queue, not {}", wait(load));
 }
 
+/// Hosts at a switch whose frames have 73 bytes around them.
+const STAR_2: (&str, &[&str]) = ("star-2", &["link.framing=73B"]);
+const STAR_4: (&str, &[&str]) = ("star-4", &["link.framing=73B"]);
+
 /// 4096 bytes and 73 around them at 100 Gbit/s; twice that and a microsecond, for the switch passes whole frames on.
 const FRAME: Duration = Duration::from_picos(333_520);
 const THROUGH_A_STAR: Duration = Duration::from_picos(2 * (333_520 + 1_000_000));
@@ -52,14 +56,14 @@ const THROUGH_A_SWITCH: Duration = Duration::from_picos(143 + 250_000 + 1_280 + 
 
 #[test]
 fn a_packet_that_meets_no_other_takes_the_time_of_links_and_switch_to_the_picosecond() {
-    assert_eq!(run(("star-2", &[]), Pattern::Neighbor, 0.001, 1000).p50, THROUGH_A_STAR);
+    assert_eq!(run(STAR_2, Pattern::Neighbor, 0.001, 1000).p50, THROUGH_A_STAR);
     assert_eq!(run(PAIR, Pattern::Neighbor, 0.001, 1000).p50, THROUGH_A_SWITCH);
 }
 
 #[test]
 fn one_link_is_a_queue_with_poisson_arrivals_and_fixed_service() {
     for (load, packets) in [(0.3, 100_000), (0.6, 200_000), (0.9, 1_000_000)] {
-        let measured = run(("star-2", &[]), Pattern::Neighbor, load, packets);
+        let measured = run(STAR_2, Pattern::Neighbor, load, packets);
         assert_waits(&measured, load, THROUGH_A_STAR, FRAME);
     }
     for (load, packets) in [(0.3, 100_000), (0.6, 200_000), (0.9, 400_000)] {
@@ -71,7 +75,7 @@ fn one_link_is_a_queue_with_poisson_arrivals_and_fixed_service() {
 #[test]
 fn links_that_meet_in_one_output_are_one_queue_of_all_their_load() {
     for (load, packets) in [(0.3, 100_000), (0.6, 200_000), (0.9, 1_000_000)] {
-        let measured = run(("star-4", &[]), Pattern::Hotspot, load / 3.0, packets);
+        let measured = run(STAR_4, Pattern::Hotspot, load / 3.0, packets);
         assert_waits(&measured, load, THROUGH_A_STAR, FRAME);
     }
     assert_waits(&run(QUAD, Pattern::Hotspot, 0.2, 100_000), 0.6, THROUGH_A_SWITCH, PACKET);

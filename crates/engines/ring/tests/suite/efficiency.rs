@@ -91,6 +91,39 @@ fn direct_all_reduce_of_a_long_vector_comes_within_a_tenth_of_its_bound() {
     assert!(found >= 0.9, "{found:.3}");
 }
 
+/// What a rank of direct has under way fills queues wherever senders meet: more ranks must not fill them more.
+#[test]
+fn direct_has_as_much_under_way_to_all_others_as_to_one() {
+    for (ranks, bytes) in [(2, 8 * MIB), (9, 2 * MIB), (40, MIB)] {
+        for collective in [Collective::AllGather, Collective::ReduceScatter, Collective::AllReduce] {
+            let mut group =
+                ProgramGroup::new(Algorithm::Direct, ranks, DEFAULT_CHUNK.bytes(), DEFAULT_WINDOW, 0);
+            let (input, output) = lengths(collective, 0, ranks, bytes);
+            let [input, output] = [input, output].map(|length| group.register(0, LengthOnly::new(length)));
+            let reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
+            assert_eq!(group.start(0, CollectiveRequest { collective, reduction, input, output }), Ok(None));
+            let posted: Vec<usize> = (0..ranks - 1).map(|qp| group.posted(0, qp)).collect();
+            let all: usize = posted.iter().sum();
+            assert!(all > MIB / 2 && all <= MIB, "{collective}, {ranks} ranks: {all}");
+            // To the next ranks first, a piece each in turn.
+            assert!(posted.is_sorted_by(|earlier, later| earlier >= later), "{posted:?}");
+            assert!(posted[0] - posted[ranks - 2] <= DEFAULT_CHUNK.as_usize(), "{posted:?}");
+        }
+    }
+}
+
+#[test]
+fn direct_sends_to_all_others_at_once_what_is_short() {
+    for (collective, bytes) in [(Collective::AllGather, 4096), (Collective::Barrier, 0)] {
+        let mut group = ProgramGroup::new(Algorithm::Direct, 120, DEFAULT_CHUNK.bytes(), DEFAULT_WINDOW, 0);
+        let (input, output) = lengths(collective, 0, 120, bytes);
+        let [input, output] = [input, output].map(|length| group.register(0, LengthOnly::new(length)));
+        let reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
+        assert_eq!(group.start(0, CollectiveRequest { collective, reduction, input, output }), Ok(None));
+        assert!((0..119).all(|qp| group.messages_posted(0, qp) == 1), "{collective}");
+    }
+}
+
 #[test]
 fn a_tree_streams_twice_the_vector_over_its_busiest_link() {
     let found = efficiency(Algorithm::Tree, Collective::AllReduce, 8, 16 * MIB, 3 * 16 * MIB);

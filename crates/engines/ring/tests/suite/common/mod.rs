@@ -241,6 +241,16 @@ impl<P: Payload> ProgramGroup<P> {
         P::from_view(self.hosts[rank].memory.view(slice))
     }
 
+    /// Bytes that wait to be sent on a queue pair of `rank`.
+    pub(crate) fn posted(&self, rank: usize, qp: usize) -> usize {
+        self.hosts[rank].qps[qp].sends.iter().map(|(send, _)| send.source.length).sum()
+    }
+
+    /// Messages that wait to be sent on a queue pair of `rank`.
+    pub(crate) fn messages_posted(&self, rank: usize, qp: usize) -> usize {
+        self.hosts[rank].qps[qp].sends.len()
+    }
+
     /// Messages and bytes that `rank` has sent to `peer`.
     pub(crate) fn sent(&self, rank: usize, peer: usize) -> (usize, usize) {
         let qp = &self.hosts[rank].qps[qp_to(rank, peer)];

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Whether what designs in the network are compared with runs as fast as its links allow, and sends nothing twice.
+
+`python3 benches/rivals.py QUINCUNX [--quick]`. Simulates ring, direct and tree on fabrics by their shape, without loss, and prints a line each:
+time over what theory has (ring: 2(n-1)/n of the vector; direct: bytes on the busiest link; tree: three vectors, pipelined), and frames that were
+sent again. Exit status 1 if ring or direct takes more than 1.06 of that, or anything was sent again. The tests of `crates/sim` hold a part of
+these to the same bounds. All of it takes some minutes of a processor with a release build; `--quick` leaves 64 MiB on 64 hosts out.
+"""
+
+import json
+import subprocess
+import sys
+
+BOUND = 1.06
+MIB = 1 << 20
+SHAPES = {"star-8": 8, "star-64": 64, "leaf-spine-8x2x8": 64}
+COLLECTIVES = {
+    "ring": ("all_reduce", "reduce_scatter", "all_gather"),
+    "direct": ("all_reduce", "reduce_scatter", "all_gather"),
+    "tree": ("all_reduce", "all_gather"),
+}
+
+
+def simulate(command, shape, rate, design, collective, size):
+    """A row of `quincunx sim`."""
+    arguments = ["--fabric", shape, "--design", design, "--size", f"{size}B", "--json"]
+    links = ["--set", f"link.rate={rate}Gbit/s", "--set", "link.latency=500ns"]
+    done = subprocess.run([command, "sim", collective, *arguments, *links], capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"expected a row of {design} {collective} {size} on {shape}, found: {done.stderr.strip()}")
+    return json.loads(done.stdout)["rows"][0]
+
+
+def main(command, quick):
+    """Prints all lines; how many break a bound."""
+    broken = 0
+    for shape, ranks in SHAPES.items():
+        for rate in (100, 400):
+            for size in (16 * MIB, 64 * MIB):
+                if quick and ranks * size > 1024 * MIB:
+                    continue
+                for design, collectives in COLLECTIVES.items():
+                    for collective in collectives:
+                        row = simulate(command, shape, rate, design, collective, size)
+                        busiest = max(link["bytes"] for link in row["links"])
+                        steps = 2 if collective == "all_reduce" else 1
+                        vectors = 3 if design == "tree" else steps * (ranks - 1) / ranks
+                        # A fabric with fewer links between switches than hosts carries more on those.
+                        least = busiest if design == "direct" else vectors * size
+                        share = row["time_us"] * rate * 1e3 / 8 / least
+                        is_bound = design != "tree"
+                        is_broken = row["retransmitted"] > 0 or (is_bound and share > BOUND)
+                        broken += is_broken
+                        print(
+                            f"{shape:16} {rate:3} Gbit/s {design:6} {collective:14} {size // MIB:3} MiB "
+                            f"{row['time_us']:10.1f} us {share:6.3f} {row['retransmitted']:6} sent again"
+                            f"{'  <-- out of bounds' if is_broken else ''}",
+                            flush=True,
+                        )
+    return broken
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    sys.exit(1 if main(sys.argv[1], "--quick" in sys.argv[2:]) else 0)

@@ -1,0 +1,151 @@
+//! Counts what is sent again. Without loss that is nothing, or a sender's time-out is too short for what it waits for.
+
+use quincunx_cluster::Cluster;
+use quincunx_collective::GroupId;
+use quincunx_driver_des::NodeIndex;
+use quincunx_wire::{Endpoint, Operation, Psn, RoceHeader};
+use std::collections::BTreeMap;
+
+/// Data frames that a node sends to a queue pair whose number it has sent before, switches at which connections end among the nodes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Retransmissions {
+    /// By node: the queue pairs that it sends to.
+    senders: Vec<Sender>,
+    /// So far.
+    pub(crate) frames: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Sender {
+    places: BTreeMap<Endpoint, usize>,
+    sent: Vec<(Endpoint, Option<Numbers>)>,
+    /// The place of the frame before: most are followed by one to the same queue pair.
+    last: usize,
+}
+
+/// The numbers that have been sent to a queue pair, as counts without end. A switch that passes on what several roots send may send later
+/// ones first, and some numbers nobody sends.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Numbers {
+    /// One more than the newest.
+    next: u64,
+    /// Those before it that have not been sent: where a range of them begins, and where it ends.
+    gaps: BTreeMap<u64, u64>,
+}
+
+impl Numbers {
+    /// Numbers this far back count: half of those that are told apart by 24 bits.
+    const SPAN: u64 = 1 << 23;
+
+    /// Ranges that are kept.
+    const MOST_GAPS: usize = 1 << 10;
+
+    /// Before the first of them.
+    fn before(psn: Psn) -> Self {
+        let next = (1 << 24) + u64::from(psn.value());
+        Self { next, gaps: [(next - Self::SPAN, next)].into() }
+    }
+
+    /// Sends a number; whether it has been sent before.
+    fn send(&mut self, psn: Psn) -> bool {
+        let count = psn.to_count_near(self.next);
+        if count >= self.next {
+            if count > self.next {
+                self.gaps.insert(self.next, count);
+                if self.gaps.len() > Self::MOST_GAPS {
+                    self.gaps.pop_first();
+                }
+            }
+            self.next = count + 1;
+            return false;
+        }
+        match self.gaps.range(..=count).next_back() {
+            Some((&start, &end)) if count < end => {
+                self.gaps.remove(&start);
+                let rest = [(start, count), (count + 1, end)];
+                self.gaps.extend(rest.into_iter().filter(|(start, end)| start < end));
+                false
+            }
+            _ => true,
+        }
+    }
+}
+
+impl Retransmissions {
+    /// Of the connections of a group.
+    pub(crate) fn of(cluster: &Cluster, group: GroupId) -> Self {
+        let of_node = |node| {
+            let sent: Vec<_> =
+                cluster.connections(node, group).map(|connection| (connection.remote, None)).collect();
+            let places = sent.iter().enumerate().map(|(place, (remote, _))| (*remote, place)).collect();
+            Sender { places, sent, last: 0 }
+        };
+        Self { senders: (0..cluster.wiring().nodes().len()).map(of_node).collect(), frames: 0 }
+    }
+
+    /// A node sends a frame.
+    #[inline]
+    pub(crate) fn sent(&mut self, node: NodeIndex, header: &RoceHeader) {
+        if matches!(header.operation, Operation::Acknowledge(_) | Operation::CongestionNotification) {
+            return;
+        }
+        let Some(sender) = self.senders.get_mut(node.0 as usize) else { return };
+        let remote = Endpoint { ip: header.destination, qp: header.destination_qp };
+        if sender.sent.get(sender.last).is_none_or(|(last, _)| *last != remote) {
+            // What only passes here is somebody else's.
+            let Some(&place) = sender.places.get(&remote) else { return };
+            sender.last = place;
+        }
+        let numbers = sender.sent[sender.last].1.get_or_insert_with(|| Numbers::before(header.psn));
+        self.frames += u64::from(numbers.send(header.psn));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::net::IpAddr;
+    use quincunx_wire::{Aeth, Position, QpNumber, Syndrome};
+
+    fn header(to: u8, psn: u32, operation: Operation) -> RoceHeader {
+        let [from, to] = [1, to].map(|last| IpAddr::from([10, 0, 0, last]));
+        RoceHeader::new(from, to, QpNumber::new(16), Psn::new(psn), operation)
+    }
+
+    fn count(frames: &[(u8, u32)]) -> u64 {
+        let remotes = [2, 3].map(|to| Endpoint { ip: [10, 0, 0, to].into(), qp: QpNumber::new(16) });
+        let places = remotes.iter().copied().zip(0..).collect();
+        let sent = remotes.map(|remote| (remote, None)).to_vec();
+        let mut counter = Retransmissions { senders: vec![Sender { places, sent, last: 0 }], frames: 0 };
+        for &(to, psn) in frames {
+            counter.sent(NodeIndex(0), &header(to, psn, Operation::Send(Position::Only)));
+        }
+        counter.frames
+    }
+
+    #[test]
+    fn a_number_that_comes_again_counts_for_each_queue_pair_by_itself() {
+        assert_eq!(
+            count(&[(2, 0), (3, 0), (2, 1), (3, 1), (2, 7)]),
+            0,
+            "numbers that are skipped are not sent"
+        );
+        assert_eq!(count(&[(2, 0), (3, 0), (2, 1), (2, 0), (2, 1), (2, 2), (3, 1)]), 2);
+        assert_eq!(count(&[(2, 0xff_ffff), (2, 0), (2, 0xff_ffff)]), 1, "numbers wrap");
+    }
+
+    #[test]
+    fn a_number_that_comes_late_counts_when_it_comes_again() {
+        assert_eq!(count(&[(2, 5), (2, 3), (2, 9), (2, 8), (2, 7), (2, 4)]), 0);
+        assert_eq!(count(&[(2, 5), (2, 3), (2, 9), (2, 8), (2, 3), (2, 7), (2, 8), (2, 9), (2, 6)]), 3);
+    }
+
+    #[test]
+    fn acknowledges_and_what_passes_count_nothing() {
+        assert_eq!(count(&[(4, 5), (4, 5)]), 0);
+        let mut counter = Retransmissions::default();
+        let acknowledge = Operation::Acknowledge(Aeth { syndrome: Syndrome::Ack(31), message_sequence: 0 });
+        counter.sent(NodeIndex(0), &header(2, 0, acknowledge));
+        assert_eq!(counter.frames, 0);
+    }
+}
