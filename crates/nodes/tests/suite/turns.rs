@@ -5,7 +5,7 @@ use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Outcome, Program, QpIndex, RequestError, SendRequest, Slice, Verb, Verbs,
     WorkId,
 };
-use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_engine::{Engine, Frame, PortId, Sink, Terms};
 use quincunx_nodes::{Host, HostCommand, HostEvent, HostGroup, HostTimer, NodeDrop};
 use quincunx_roce::{QueuePairConfig, Reliability};
 use quincunx_units::{Duration, Instant};
@@ -99,6 +99,7 @@ fn order(posted: &[(u16, usize)]) -> Vec<u32> {
         reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
         input: buffer,
         output: buffer,
+        terms: Terms::WHOLE,
     };
     host.handle_command(Instant::ZERO, start, &mut sent).unwrap();
     while host.wants_transmit(PortId(0)) {
