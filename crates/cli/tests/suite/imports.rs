@@ -64,7 +64,7 @@ fn the_example_of_128_gpus_takes_as_long_as_its_page_says() {
         printed["rows"].as_array().unwrap().iter().map(|row| row["time_us"].as_f64().unwrap()).collect();
     let page = include_str!("../../../../docs/architects.md");
     let said = format!("takes {:.1} us by `epic-3` and {:.0} us by `ring`", times[0], times[1]);
-    assert!(page.replace("1,092", "1092").contains(&said), "{said}");
+    assert!(page.contains(&said), "{said}");
 }
 
 #[test]
