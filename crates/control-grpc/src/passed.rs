@@ -22,8 +22,8 @@ pub(crate) struct Passed {
 /// All of them.
 #[derive(Debug, Default)]
 pub(crate) struct PassedOn {
-    /// No node has attached by these yet.
-    new: VecDeque<Passed>,
+    /// Neither closed nor lost, as far as is known.
+    open: VecDeque<Passed>,
     /// Nodes whose connections have ended without a word of their agent's.
     away: VecDeque<(String, Passed)>,
 }
@@ -31,30 +31,29 @@ pub(crate) struct PassedOn {
 impl PassedOn {
     /// An agent passes a connection on.
     pub(crate) fn begin(&mut self, passed: Passed) {
-        if self.new.contains(&passed) {
+        if self.open.contains(&passed) {
             return;
         }
-        self.new.truncate(MOST - 1);
-        self.new.push_front(passed);
+        self.open.truncate(MOST - 1);
+        self.open.push_front(passed);
     }
 
     /// A node attaches by such a connection: whether an agent passes it on.
     pub(crate) fn attach(&mut self, node: &str, by: &Passed) -> bool {
         self.away.retain(|(other, _)| other != node);
-        let before = self.new.len();
-        self.new.retain(|passed| passed != by);
-        self.new.len() < before
+        self.open.contains(by)
     }
 
     /// The connection of a node has ended without a word of its agent's.
     pub(crate) fn lose(&mut self, node: &str, by: Passed) {
+        self.open.retain(|passed| *passed != by);
         self.away.truncate(MOST - 1);
         self.away.push_front((node.to_owned(), by));
     }
 
     /// An agent says that a node has closed a connection: nodes that are waited for, and were attached by it.
     pub(crate) fn end(&mut self, passed: &Passed) -> Vec<String> {
-        self.new.retain(|other| other != passed);
+        self.open.retain(|other| other != passed);
         let over = self.away.iter().filter(|(_, by)| by == passed).map(|(node, _)| node.clone()).collect();
         self.away.retain(|(_, by)| by != passed);
         over
@@ -75,7 +74,9 @@ mod tests {
         let mut all = PassedOn::default();
         all.begin(passed(1, "leaf"));
         assert!(all.attach("leaf", &passed(1, "leaf")));
+        assert!(all.attach("other", &passed(1, "leaf")), "several nodes may attach by one");
         all.lose("leaf", passed(1, "leaf"));
+        assert!(!all.attach("other", &passed(1, "leaf")), "another connection may have that address now");
         all.begin(passed(2, "leaf"));
         assert!(all.attach("leaf", &passed(2, "leaf")), "it is back by another connection");
         assert!(all.end(&passed(1, "leaf")).is_empty());
@@ -98,10 +99,10 @@ mod tests {
     fn what_is_known_is_bounded() {
         let mut all = PassedOn::default();
         for port in 0..MOST as u16 + 100 {
+            all.lose("leaf", passed(0, "leaf"));
             all.begin(passed(port, "leaf"));
-            all.lose("leaf", passed(port, "leaf"));
         }
-        assert_eq!((all.new.len(), all.away.len()), (MOST, MOST));
+        assert_eq!((all.open.len(), all.away.len()), (MOST, MOST));
         assert!(all.attach("leaf", &passed(MOST as u16 + 99, "leaf")), "the newest are");
     }
 }
