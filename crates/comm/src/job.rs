@@ -181,6 +181,7 @@ mod tests {
 
     fn job(length: usize, averages: bool) -> Job {
         Job {
+            called: Collective::AllReduce,
             collective: Collective::AllReduce,
             reduction: MOVED,
             averages,

@@ -465,7 +465,6 @@ fn known(designs: &[FabricDesign]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::PacketFabric;
     use quincunx_designs::CATALOG;
     use quincunx_units::Duration;
 

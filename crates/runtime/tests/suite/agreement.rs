@@ -8,6 +8,7 @@ use quincunx_control::GroupRequest;
 use quincunx_control_grpc::{ManagerServer, ServerConfig};
 use quincunx_design::{FabricKind, Value};
 use quincunx_designs::CATALOG;
+use quincunx_engine::Terms;
 use quincunx_runtime::{Ended, Finished, Rank, RuntimeError};
 use quincunx_units::{ByteCount, Duration};
 use std::net::{SocketAddr, TcpListener};
@@ -99,7 +100,7 @@ fn whoever_begins_collectives_himself_is_told_as_what_he_has_noted() {
     let heard = on_ranks(|rank, group| {
         let bytes = if group.rank.0 == 2 { 2 * BYTES } else { BYTES };
         let [input, output] = input(group.rank, bytes);
-        rank.begin(group.id, Collective::AllReduce, SUM, Finished { input, output }).unwrap();
+        rank.begin(group.id, Collective::AllReduce, SUM, Terms::WHOLE, Finished { input, output }).unwrap();
         // Of all that is exchanged so, this is the first part.
         rank.note_call(group.id, Collective::AllReduce, (SUM.op.into(), SUM.data_type), 10 * bytes as u64);
         loop {

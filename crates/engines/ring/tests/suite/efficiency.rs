@@ -101,7 +101,13 @@ fn direct_has_as_much_under_way_to_all_others_as_to_one() {
             let (input, output) = lengths(collective, 0, ranks, bytes);
             let [input, output] = [input, output].map(|length| group.register(0, LengthOnly::new(length)));
             let reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
-            assert_eq!(group.start(0, CollectiveRequest { collective, reduction, input, output, terms: Terms::WHOLE }), Ok(None));
+            assert_eq!(
+                group.start(
+                    0,
+                    CollectiveRequest { collective, reduction, input, output, terms: Terms::WHOLE }
+                ),
+                Ok(None)
+            );
             let posted: Vec<usize> = (0..ranks - 1).map(|qp| group.posted(0, qp)).collect();
             let all: usize = posted.iter().sum();
             assert!(all > MIB / 2 && all <= MIB, "{collective}, {ranks} ranks: {all}");
@@ -119,7 +125,10 @@ fn direct_sends_to_all_others_at_once_what_is_short() {
         let (input, output) = lengths(collective, 0, 120, bytes);
         let [input, output] = [input, output].map(|length| group.register(0, LengthOnly::new(length)));
         let reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
-        assert_eq!(group.start(0, CollectiveRequest { collective, reduction, input, output, terms: Terms::WHOLE }), Ok(None));
+        assert_eq!(
+            group.start(0, CollectiveRequest { collective, reduction, input, output, terms: Terms::WHOLE }),
+            Ok(None)
+        );
         assert!((0..119).all(|qp| group.messages_posted(0, qp) == 1), "{collective}");
     }
 }
