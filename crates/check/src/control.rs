@@ -267,7 +267,8 @@ impl System for ControlPlane {
             }
             ControlEvent::Holds { groups, clash } => {
                 let forgets = groups < owner.held.0 && node != SWITCH;
-                if self.setup.releases && !self.setup.restarts && forgets && owner.notices & 1 << END == 0 {
+                let is_over = owner.is_refused || owner.notices & 1 << END != 0;
+                if self.setup.releases && !self.setup.restarts && forgets && !is_over {
                     return Err(format!(
                         "{} forgets a group that its rank is not done with",
                         self.name(node)
