@@ -392,7 +392,13 @@ impl CommLib {
 
     /// Whether the next invocation may begin: there would be something to post.
     fn may_begin(&self) -> bool {
-        if !self.config.overlap {
+        // What confirms an AllGather comes behind one Broadcast of each rank. Sent before the others' are here, it would be further ahead of what
+        // switches know than any data: a tree of Mode-III refused it until a time-out.
+        let confirms_all = self.pending.front().is_some_and(|pending| {
+            pending.request.collective == Collective::AllGather
+                && matches!(pending.step.agreement, Agreement::Confirmation(_))
+        });
+        if !self.config.overlap || confirms_all {
             return self.under_way.is_empty();
         }
         let begun: u64 = self.under_way.iter().map(|progress| self.units(progress, progress.messages)).sum();
