@@ -177,8 +177,8 @@ fn parts_of_an_all_gather_land_behind_each_other() {
     let mut bench = Bench::new(CommLibConfig { window: 8, ..config() });
     bench.start(Collective::AllGather, 16, 48).unwrap();
     let output = bench.posted.receives[0].1.region;
-    // Of each other rank a control message, and one of data; and the confirmation.
-    let expected = [(0, 0), (0, 16), (0, 0), (32, 16), (0, 0)];
+    // Of each other rank a control message, and one of data.
+    let expected = [(0, 0), (0, 16), (0, 0), (32, 16)];
     let expected = expected.map(|(offset, length)| (QpIndex(0), Slice { region: output, offset, length }));
     assert_eq!(bench.posted.receives, expected);
 }
@@ -199,7 +199,7 @@ fn parts_longer_than_a_control_message_announces_are_cut_each_by_itself() {
     let mut bench = Bench::new(CommLibConfig { window: 200_000, ..config() });
     bench.start(Collective::AllGather, part, 3 * part).unwrap();
     let announced: Vec<u16> = bench.announced().iter().map(|message| message.data_packets).collect();
-    assert_eq!(announced, [8190, 1, 0], "the confirmation is the last");
+    assert_eq!(announced, [8190, 1], "the confirmation waits for the others' parts");
     let lands = |message: usize| bench.posted.receives[message].1.offset;
     // The first data of each step: two steps from rank 0, and two from rank 2.
     let starts = [1, 4097, 4099, 8195].map(lands);
@@ -241,11 +241,9 @@ fn a_message_that_others_announce_otherwise_ends_the_group() {
 
 #[test]
 fn nobody_is_done_before_the_confirmation_of_all() {
-    for (collective, input, output) in [
-        (Collective::Broadcast { root: Rank(1) }, 8, 8),
-        (Collective::Reduce { root: Rank(0) }, 8, 0),
-        (Collective::AllGather, 8, 24),
-    ] {
+    for (collective, input, output) in
+        [(Collective::Broadcast { root: Rank(1) }, 8, 8), (Collective::Reduce { root: Rank(0) }, 8, 0)]
+    {
         let mut bench = Bench::new(CommLibConfig { window: 16, ..config() });
         bench.start(collective, input, output).unwrap();
         let sends: Vec<_> = bench.posted.sends.iter().map(|(_, send)| send.immediate).collect();
@@ -254,19 +252,36 @@ fn nobody_is_done_before_the_confirmation_of_all() {
             assert_eq!(bench.sent(), None, "{collective}");
         }
         let (last, before) = receives.split_last().expect("a confirmation is received");
-        let broadcast = |root| ControlMessage {
+        assert!(before.is_empty(), "rank 1 receives nothing else of {collective}");
+        assert_eq!(bench.received(*last, *sends.last().unwrap()), Some(Outcome::Done), "{collective}");
+    }
+}
+
+/// It was sent at once, further ahead of what a tree of Mode-III knows than any data: refused, until a time-out.
+#[test]
+fn an_all_gather_is_confirmed_when_all_parts_are_here() {
+    let mut bench = Bench::new(CommLibConfig { window: 16, ..config() });
+    bench.start(Collective::AllGather, 8, 24).unwrap();
+    for length in bench.sends() {
+        assert_eq!(bench.sent(), None, "{length}");
+    }
+    for root in [0, 2] {
+        assert_eq!(bench.sends(), [0; 0], "the part of rank {root} is missing");
+        let control = ControlMessage {
             pattern: Pattern::Broadcast { root: Rank(root) },
             reduction: REDUCTION,
             data_packets: 1,
             agreement: Agreement::Follows,
         };
-        for (index, length) in before.iter().enumerate() {
-            let root = [0, 2][index / 2];
-            let immediate = (*length == 0).then(|| broadcast(root).encode());
-            assert_eq!(bench.received(*length, immediate), None, "{collective}");
-        }
-        assert_eq!(bench.received(*last, *sends.last().unwrap()), Some(Outcome::Done), "{collective}");
+        assert_eq!(bench.received(0, Some(control.encode())), None);
+        assert_eq!(bench.received(8, None), None);
     }
+    let confirmation = bench.announced();
+    let [ControlMessage { agreement: Agreement::Confirmation(_), .. }] = confirmation[..] else {
+        panic!("{confirmation:?}")
+    };
+    assert_eq!(bench.sent(), None);
+    assert_eq!(bench.received(0, Some(confirmation[0].encode())), Some(Outcome::Done));
 }
 
 #[test]
