@@ -74,7 +74,7 @@ fn a_group_whose_switch_is_killed_at_any_time_is_made_anew_and_runs_each_collect
 #[test]
 fn a_group_ends_when_all_its_ranks_are_done_with_it_whatever_a_manager_has_heard_before() {
     let releases = ControlSetup { releases: true, groups: 1, ..setup() };
-    assert_right(&plane(releases.clone()), late());
+    assert_right(&plane(releases.clone()), rules());
     assert_right(&plane(ControlSetup { restarts: true, ..releases.clone() }), rules());
     assert_right(&plane(ControlSetup { reconnects: true, ..releases }), rules());
 }
