@@ -267,8 +267,9 @@ impl System for ControlPlane {
             }
             ControlEvent::Holds { groups, clash } => {
                 let forgets = groups < owner.held.0 && node != SWITCH;
-                let is_over = owner.is_refused || owner.notices & 1 << END != 0;
-                if self.setup.releases && !self.setup.restarts && forgets && !is_over {
+                // A group may fail where a manager or a connection goes.
+                let may_fail = self.setup.restarts || self.setup.reconnects;
+                if self.setup.releases && !may_fail && forgets && owner.notices & 1 << END == 0 {
                     return Err(format!(
                         "{} forgets a group that its rank is not done with",
                         self.name(node)
