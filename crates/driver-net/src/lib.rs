@@ -46,7 +46,7 @@ pub use any::{AnyTransport, TransportOptions};
 pub use codec::{Codec, Direction, Emitted, Observer, Parsed};
 pub use inbox::Datagram;
 pub use interposed::{Interposed, LinkEnd, SentFrame, end_address};
-pub use node::{Node, NodeError, NodeOptions, Waker};
+pub use node::{BLOCKING_MARGIN, Node, NodeError, NodeOptions, Waker};
 pub use pace::Pace;
 pub use packet::{MacAddress, PacketKind, PacketOptions, PacketTransport};
 pub use ports::{PortCounts, PortDrop, PortSockets, PortTraffic, PortsOptions, PortsTransport};

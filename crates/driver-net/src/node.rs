@@ -33,8 +33,8 @@ const TRANSMIT_BUDGET: usize = 128;
 /// Bytes of frames that may wait to be handed to the kernel.
 const SEND_ARENA: usize = 1 << 20;
 
-/// A wait at least this long may begin with a blocking receive, which overstays its time-out by some ticks of the kernel.
-const BLOCKING_MARGIN: Duration = Duration::from_millis(8);
+/// A wait longer than this may begin with a blocking receive, the quickest way to wait: it overstays its time-out by some ticks of the kernel.
+pub const BLOCKING_MARGIN: Duration = Duration::from_millis(8);
 
 /// So long a timer that is due may wait for what has arrived already.
 const TIMER_GRACE: Duration = Duration::from_millis(20);

@@ -8,7 +8,7 @@ use quincunx_collective::{Collective, GroupId, Numbers, Rank as RankNumber, Redu
 use quincunx_control::{Instruction, Report};
 use quincunx_control_grpc::{Attachment, ControlClient};
 use quincunx_design::{Catalog, ConnectionContext, FabricKind, GroupContext, Node, Peer, Refusal};
-use quincunx_driver_net::{Statistics, Traffic};
+use quincunx_driver_net::{BLOCKING_MARGIN, Statistics, Traffic};
 use quincunx_engine::verbs::{Failure, WorkId};
 use quincunx_nodes::{HostCommand, HostEvent, Ways, contended_host_group, host_group};
 use quincunx_units::Duration;
@@ -104,7 +104,11 @@ pub struct Rank {
 }
 
 /// How often a rank whose collective is under way looks for what the manager says.
-const LOOK: Duration = Duration::from_millis(5);
+const LOOK: Duration = Duration::from_millis(10);
+const _: () = assert!(
+    LOOK.as_nanos() > BLOCKING_MARGIN.as_nanos(),
+    "frames that come in between are waited for by receiving"
+);
 
 impl Rank {
     /// Opens the rank's socket and attaches it to the manager, to run any of these designs.
