@@ -269,7 +269,12 @@ impl Call {
                     await_nobody(local)?;
                     File::open("/dev/urandom")?.read_exact(&mut self.token)?;
                 }
+                for other in &self.sockets {
+                    setsockopt(other, ReusePort, &true)?;
+                }
                 let own = bind_shared(local, is_first.then_some(at))?;
+                // As long as it is alone the kernel need not look whose a frame is. Whoever comes next opens it again.
+                setsockopt(&own, ReusePort, &!is_first)?;
                 self.sockets.push(own.try_clone()?);
                 self.show(share, &own);
                 own

@@ -6,6 +6,7 @@ use crate::transport::{OpenError, sealed::Transport as _};
 use crate::udp::{UdpOptions, UdpTransport};
 use crate::{handover, sys};
 use nix::libc;
+use nix::sys::socket::{getsockopt, sockopt};
 use proptest::prelude::*;
 use quincunx_needs::{ipv6, need, root};
 use std::collections::BTreeMap;
@@ -70,6 +71,17 @@ fn assert_steered(local: SocketAddr, transports: &mut BTreeMap<u8, UdpTransport>
         assert_eq!(frames(transport), [0, 1].map(|number| frame(*share, number).to_vec()), "share {share}");
         assert_eq!(transport.handed_over(), 0, "the kernel picks the socket");
     }
+}
+
+/// The kernel then looks up a frame's socket as it does for anybody else, which is what a rank with an address of its own pays for.
+#[test]
+fn the_kernel_asks_whose_a_frame_is_from_the_second_process_on() {
+    let local = address();
+    let asks = |transport: &UdpTransport| getsockopt(&transport.socket(), sockopt::ReusePort).unwrap();
+    let first = open(local);
+    assert!(!asks(&first));
+    let second = open(local);
+    assert!(asks(&first) && asks(&second));
 }
 
 fn open_many(local: SocketAddr, count: u8) -> BTreeMap<u8, UdpTransport> {

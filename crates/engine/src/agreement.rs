@@ -69,14 +69,11 @@ impl CollectiveRequest {
     /// If there are fewer than 8 bits or more than 32.
     pub fn digest(&self, length: usize, bits: u32) -> u32 {
         assert!((8..=32).contains(&bits), "a digest of {bits} bits");
-        let message = u128::from(self.kind()) << 64 | length as u128;
-        let divisor = 1 << bits | 0x04c1_1db7 & ((1 << bits) - 1);
-        let mut remainder = 0_u64;
-        for bit in (0..u128::BITS - message.leading_zeros()).rev() {
-            remainder = remainder << 1 | (message >> bit & 1) as u64;
-            if remainder >> bits != 0 {
-                remainder ^= divisor;
-            }
+        let divisor: u128 = 1 << bits | 0x04c1_1db7 & ((1 << bits) - 1);
+        // The length comes first, for it is short.
+        let mut remainder = (length as u128) << u32::BITS | u128::from(self.kind());
+        while let Some(above) = (u128::BITS - remainder.leading_zeros()).checked_sub(bits + 1) {
+            remainder ^= divisor << above;
         }
         remainder as u32
     }
