@@ -156,9 +156,9 @@ unsafe fn start(
     let (begin, end) = (from as usize, to as usize);
     let me = usize::from(comm.group.rank());
     let in_place = match operation {
-        Operation::AllReduce(..) | Operation::Reduce(..) | Operation::Broadcast(_) => begin == end,
+        Operation::AllReduce(..) | Operation::Reduce(..) | Operation::Broadcast(..) => begin == end,
         Operation::ReduceScatter(..) => end == begin + me * room,
-        Operation::AllGather => begin == end + me * given,
+        Operation::AllGather(_) => begin == end + me * given,
         _ => false,
     };
     if given > 0 && room > 0 && begin < end + room && end < begin + given && !in_place {
@@ -412,14 +412,15 @@ pub unsafe extern "C" fn qxBroadcast(
         // SAFETY: as the header says.
         let comm = unsafe { group(comm) }?;
         let root = rank(root)?;
-        let length = bytes(count, element(datatype)?, 1)?;
+        let element = element(datatype)?;
+        let length = bytes(count, element, 1)?;
         let (from, to) = match comm.group.rank() == root {
             true if sendbuff == recvbuff.cast_const() => ((sendbuff, length), NOWHERE),
             true => ((sendbuff, length), (recvbuff, length)),
             false => (NONE, (recvbuff, length)),
         };
         // SAFETY: as the header says.
-        unsafe { start(comm, Operation::Broadcast(root), from, to, request) }
+        unsafe { start(comm, Operation::Broadcast(element, root), from, to, request) }
     })
 }
 
@@ -463,7 +464,7 @@ pub unsafe extern "C" fn qxAllGather(
         let (part, whole) =
             (bytes(sendcount, element, 1)?, bytes(sendcount, element, comm.group.size().into())?);
         // SAFETY: as the header says.
-        unsafe { start(comm, Operation::AllGather, (sendbuff, part), (recvbuff, whole), request) }
+        unsafe { start(comm, Operation::AllGather(element), (sendbuff, part), (recvbuff, whole), request) }
     })
 }
 

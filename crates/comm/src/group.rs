@@ -3,12 +3,12 @@
 use crate::buffers::{BorrowedSink, BorrowedSource, Nothing, Sink, Source};
 use crate::endpoint::{Endpoint, Numbers};
 use crate::handle::{Promise, pair};
-use crate::job::{Job, MOVED};
+use crate::job::Job;
 use crate::options::deadline;
 use crate::peers::{Path, Receive, Send};
 use crate::worker::Command;
 use crate::{CommError, Handle, Numeric};
-use quincunx_collective::{Collective, DataType, GroupId, Op, Rank, Reduction};
+use quincunx_collective::{Collective, DataType, GroupId, Op, Rank, ReduceOp, Reduction};
 use quincunx_runtime::JoinedGroup;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
@@ -36,14 +36,14 @@ pub enum Operation {
     AllReduce(DataType, Op),
     /// The root gets it.
     Reduce(DataType, Op, u16),
-    /// Every rank gets the root's vector.
-    Broadcast(u16),
+    /// Every rank gets the root's vector. All must name one type; bytes are [`DataType::U8`].
+    Broadcast(DataType, u16),
     /// No rank passes before every rank has come.
     Barrier,
     /// Rank r gets part r of the reduction.
     ReduceScatter(DataType, Op),
-    /// Every rank gets all vectors in rank order.
-    AllGather,
+    /// Every rank gets all vectors in rank order. All must name one type; bytes are [`DataType::U8`].
+    AllGather(DataType),
     /// Rank r gets part r of every vector, in rank order.
     AllToAll,
     /// The root gets all vectors in rank order.
@@ -64,6 +64,14 @@ impl Operation {
             | Self::Reduce(data_type, op, _)
             | Self::ReduceScatter(data_type, op) => Some((Reduction { op: op.on_the_way(), data_type }, op)),
             _ => None,
+        }
+    }
+
+    /// The type of what is moved as it is; how it would be summed up says nothing.
+    fn moves(self) -> DataType {
+        match self {
+            Self::Broadcast(data_type, _) | Self::AllGather(data_type) => data_type,
+            _ => DataType::U8,
         }
     }
 }
@@ -232,20 +240,21 @@ impl Group {
                     Operation::AllReduce(..) => (Collective::AllReduce, given),
                     Operation::Reduce(_, _, root) => (Collective::Reduce { root: Rank(root) }, given),
                     Operation::ReduceScatter(..) => (Collective::ReduceScatter, room),
-                    Operation::Broadcast(root) => {
+                    Operation::Broadcast(_, root) => {
                         (Collective::Broadcast { root: Rank(root) }, given.max(room))
                     }
-                    Operation::AllGather => (Collective::AllGather, given),
+                    Operation::AllGather(_) => (Collective::AllGather, given),
                     _ => (Collective::Barrier, 0),
                 };
                 let reduction = operation.reduction();
+                let moved = Reduction { op: ReduceOp::Sum, data_type: operation.moves() };
                 let (promise, handle) = pair();
                 let deadline = self.deadline();
                 let job = Job {
                     called: collective,
                     // Of nothing, too, ranks see that all have called it.
                     collective: if length == 0 { Collective::Barrier } else { collective },
-                    reduction: reduction.map_or(MOVED, |(reduction, _)| reduction),
+                    reduction: reduction.map_or(moved, |(reduction, _)| reduction),
                     averages: reduction.is_some_and(|(_, op)| op == Op::Average),
                     source,
                     sink,
@@ -362,7 +371,7 @@ impl Group {
     /// # Errors
     /// As [`all_reduce`](Self::all_reduce).
     pub fn all_gather<T: Numeric>(&self, mine: &[T], all: &mut [T]) -> Result<(), CommError> {
-        self.run(Operation::AllGather, mine.as_ptr(), mine.len(), all.as_mut_ptr(), all.len())
+        self.run(Operation::AllGather(T::DATA_TYPE), mine.as_ptr(), mine.len(), all.as_mut_ptr(), all.len())
     }
 
     /// This rank gets its part of the reduction.
@@ -385,7 +394,7 @@ impl Group {
     /// As [`all_reduce`](Self::all_reduce).
     pub fn broadcast<T: Numeric>(&self, values: &mut [T], root: u16) -> Result<(), CommError> {
         let (given, room) = if root == self.rank() { (values.len(), 0) } else { (0, values.len()) };
-        self.run(Operation::Broadcast(root), values.as_ptr(), given, values.as_mut_ptr(), room)
+        self.run(Operation::Broadcast(T::DATA_TYPE, root), values.as_ptr(), given, values.as_mut_ptr(), room)
     }
 
     /// No rank passes before every rank has come.
@@ -510,7 +519,7 @@ impl Group {
         let (me, ranks) = (self.rank(), usize::from(self.size()));
         let root = match operation {
             Operation::Reduce(_, _, root)
-            | Operation::Broadcast(root)
+            | Operation::Broadcast(_, root)
             | Operation::Gather(root)
             | Operation::Scatter(root)
             | Operation::Send(root, _)
@@ -539,7 +548,7 @@ impl Group {
         let fits = match operation {
             Operation::AllReduce(..) => room == given,
             Operation::Reduce(..) => room == if is_root { given } else { 0 },
-            Operation::Broadcast(_) => {
+            Operation::Broadcast(..) => {
                 if is_root {
                     room == 0 || room == given
                 } else {
@@ -548,7 +557,7 @@ impl Group {
             }
             Operation::Barrier => room == 0 && given == 0,
             Operation::ReduceScatter(..) => given == room * ranks,
-            Operation::AllGather => room == given * ranks,
+            Operation::AllGather(_) => room == given * ranks,
             Operation::AllToAll => room == given && room.is_multiple_of(ranks),
             Operation::Gather(_) => room == if is_root { given * ranks } else { 0 },
             Operation::Scatter(_) => given == if is_root { room * ranks } else { 0 },

@@ -2,7 +2,7 @@
 
 use crate::buffers::{Sink, Source};
 use crate::handle::Promise;
-use quincunx_collective::{Collective, DataType, Numbers, Op, Payload, Rank, ReduceOp, Reduction};
+use quincunx_collective::{Collective, DataType, Numbers, Op, Payload, Rank, Reduction};
 use quincunx_engine::Terms;
 use quincunx_runtime::Finished;
 use std::time::Instant;
@@ -38,9 +38,6 @@ pub(crate) struct Chunk {
     pub(crate) from: usize,
     pub(crate) length: usize,
 }
-
-/// Bytes moved, whatever they mean.
-pub(crate) const MOVED: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::I32 };
 
 /// Elements of any type lie in multiples of this, and packets are multiples of four bytes.
 const GRAIN: usize = DataType::LONGEST;
@@ -178,12 +175,13 @@ mod tests {
     use super::*;
     use crate::buffers::Nothing;
     use crate::handle::pair;
+    use quincunx_collective::ReduceOp;
 
     fn job(length: usize, averages: bool) -> Job {
         Job {
             called: Collective::AllReduce,
             collective: Collective::AllReduce,
-            reduction: MOVED,
+            reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::I32 },
             averages,
             source: Box::new(vec![0_u8; length]),
             sink: Box::new(Nothing),

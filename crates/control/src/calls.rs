@@ -7,7 +7,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
-use quincunx_collective::{Collective, DataType, GroupId, Op};
+use quincunx_collective::{Collective, DataType, GroupId, Op, ReduceOp};
 
 /// A collective as a program has called it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -16,7 +16,7 @@ pub struct Call {
     pub number: u64,
     /// Which, with its root.
     pub collective: Collective,
-    /// How elements combine, and what they are, where they do.
+    /// How elements combine (a sum, where they are moved as they are), and what they are.
     pub reduction: Option<(Op, DataType)>,
     /// Of a rank's vector, or of its part in ReduceScatter and AllGather; zero where ranks may have lengths of their own.
     pub bytes: u64,
@@ -28,20 +28,14 @@ pub(crate) const DISAGREEMENT: &str = "expected all ranks of group";
 impl Call {
     /// A call. What is of no account for its collective is left out: ranks may differ in that.
     pub fn new(number: u64, collective: Collective, (op, data_type): (Op, DataType), bytes: u64) -> Self {
-        let reduces = matches!(
-            collective,
-            Collective::AllReduce
-                | Collective::Reduce { .. }
-                | Collective::ReduceScatter
-                | Collective::Combine
-        );
+        let reduction = match collective {
+            Collective::Barrier | Collective::Dispatch => None,
+            // Elements are moved as they are.
+            Collective::Broadcast { .. } | Collective::AllGather => Some((ReduceOp::Sum.into(), data_type)),
+            _ => Some((op, data_type)),
+        };
         let has_length = !collective.is_routed() && collective != Collective::Barrier;
-        Self {
-            number,
-            collective,
-            reduction: reduces.then_some((op, data_type)),
-            bytes: if has_length { bytes } else { 0 },
-        }
+        Self { number, collective, reduction, bytes: if has_length { bytes } else { 0 } }
     }
 
     /// In what two calls of one number differ, in words; empty if in nothing.
@@ -62,7 +56,7 @@ impl Call {
     }
 }
 
-/// `all_reduce of 4096 bytes, sum of i32`, `broadcast of 4096 bytes with root 1`, `barrier`.
+/// `all_reduce of 4096 bytes, sum of i32`, `broadcast of 4096 bytes with root 1, f32`, `barrier`.
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.collective.name())?;
@@ -73,7 +67,8 @@ impl fmt::Display for Call {
             write!(f, " with root {root}")?;
         }
         match self.reduction {
-            Some((op, data_type)) => write!(f, ", {op} of {data_type}"),
+            Some((op, data_type)) if self.collective.reduces() => write!(f, ", {op} of {data_type}"),
+            Some((_, data_type)) => write!(f, ", {data_type}"),
             None => Ok(()),
         }
     }
@@ -119,7 +114,7 @@ pub(crate) fn disagreement(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quincunx_collective::{Rank, ReduceOp};
+    use quincunx_collective::Rank;
 
     const SUM: (Op, DataType) = (Op::Reduce(ReduceOp::Sum), DataType::F32);
 
@@ -149,6 +144,11 @@ mod tests {
                 call(Collective::Broadcast { root: second }),
                 "root",
             ),
+            (
+                call(Collective::AllGather),
+                Call::new(7, Collective::AllGather, (SUM.0, DataType::U8), 4096),
+                "data type",
+            ),
             (call(Collective::Reduce { root: first }), call(Collective::Reduce { root: second }), "root"),
         ] {
             let failure = found(&[usual, other, usual, usual]).unwrap();
@@ -169,8 +169,8 @@ mod tests {
         for (collective, text) in [
             (Collective::AllReduce, "all_reduce of 4096 bytes, sum of f32"),
             (Collective::Reduce { root }, "reduce of 4096 bytes with root 2, sum of f32"),
-            (Collective::Broadcast { root }, "broadcast of 4096 bytes with root 2"),
-            (Collective::AllGather, "all_gather of 4096 bytes"),
+            (Collective::Broadcast { root }, "broadcast of 4096 bytes with root 2, f32"),
+            (Collective::AllGather, "all_gather of 4096 bytes, f32"),
             (Collective::Barrier, "barrier"),
             (Collective::Dispatch, "dispatch"),
         ] {
@@ -205,9 +205,11 @@ mod tests {
     fn what_is_of_no_account_is_no_difference() {
         let root = Rank(0);
         for collective in [Collective::Broadcast { root }, Collective::AllGather, Collective::Barrier] {
-            let other = Call::new(7, collective, (Op::Average, DataType::U8), 4096);
+            let other = Call::new(7, collective, (Op::Average, DataType::F32), 4096);
             assert_eq!(found(&[call(collective), other]), None);
         }
+        let barrier = Call::new(7, Collective::Barrier, (SUM.0, DataType::U8), 0);
+        assert_eq!(found(&[call(Collective::Barrier), barrier]), None);
         // Each rank has tokens of its own.
         assert_eq!(found(&[call(Collective::Dispatch), Call::new(7, Collective::Dispatch, SUM, 64)]), None);
     }

@@ -153,13 +153,13 @@ fn in_place(case: &Case, collective: Collective, me: u16, ranks: u16) -> Result<
             (Operation::Reduce(data_type, op, to.0), Some(whole()), root.then(whole))
         }
         Collective::Broadcast { root: from } => {
-            (Operation::Broadcast(from.0), root.then(whole), (!root).then(whole))
+            (Operation::Broadcast(data_type, from.0), root.then(whole), (!root).then(whole))
         }
         Collective::Barrier => (Operation::Barrier, None, None),
         Collective::ReduceScatter => {
             (Operation::ReduceScatter(data_type, op), Some(whole()), Some(memory.part(at * output, output)))
         }
-        _ => (Operation::AllGather, Some(memory.part(at * input, input)), Some(whole())),
+        _ => (Operation::AllGather(data_type), Some(memory.part(at * input, input)), Some(whole())),
     };
     let source_bytes = job.vector(RankNumber(me)).into_bytes();
     if let Some(source) = &source {

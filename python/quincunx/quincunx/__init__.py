@@ -135,9 +135,9 @@ class Group:
 
     def broadcast(self, values: Any, *, root: int = 0, wait: bool = True) -> Pending | None:
         """Makes every rank's `values` those of `root`."""
-        memory, _ = described(values)
+        memory, element = described(values)
         given, room = (memory, None) if self.rank == root else (None, memory)
-        return self._run(wait, "broadcast", given, room, peer=root)
+        return self._run(wait, "broadcast", given, room, element=element, peer=root)
 
     def barrier(self, *, wait: bool = True) -> Pending | None:
         """No rank passes before every rank has come."""
@@ -154,7 +154,8 @@ class Group:
 
     def all_gather(self, values: Any, output: Any, *, wait: bool = True) -> Pending | None:
         """Puts all ranks' `values` in rank order into `output`, of size times as many elements."""
-        return self._moved(wait, "all_gather", values, output)
+        given, element = described(values)
+        return self._run(wait, "all_gather", given, _same(output, element), element=element)
 
     def all_to_all(self, values: Any, output: Any, *, wait: bool = True) -> Pending | None:
         """Puts part r of every rank's `values`, in rank order, into rank r's `output` of as many elements."""

@@ -233,6 +233,8 @@ impl Group {
             };
             Ok((named::<DataType>(element, "a type of elements")?, named::<Op>(op, "an operation")?))
         };
+        // Whoever names no type moves bytes.
+        let moved = || element.map_or(Ok(DataType::U8), |name| named::<DataType>(name, "a type of elements"));
         let one = || peer.ok_or_else(|| PyTypeError::new_err("expected a rank, found none; name one"));
         let mut sender = None;
         let asked = match operation {
@@ -242,9 +244,9 @@ impl Group {
                 Operation::Reduce(element, op, one()?)
             }
             "reduce_scatter" => reduction().map(|(element, op)| Operation::ReduceScatter(element, op))?,
-            "broadcast" => Operation::Broadcast(one()?),
+            "broadcast" => Operation::Broadcast(moved()?, one()?),
             "barrier" => Operation::Barrier,
-            "all_gather" => Operation::AllGather,
+            "all_gather" => Operation::AllGather(moved()?),
             "all_to_all" => Operation::AllToAll,
             "gather" => Operation::Gather(one()?),
             "scatter" => Operation::Scatter(one()?),

@@ -90,11 +90,11 @@ pub(crate) fn check(
     }
     let rank = usize::from(rank);
     let in_place = match operation {
-        Operation::AllReduce(..) | Operation::Reduce(..) | Operation::Broadcast(_) => {
+        Operation::AllReduce(..) | Operation::Reduce(..) | Operation::Broadcast(..) => {
             source.range() == sink.range()
         }
         Operation::ReduceScatter(..) => sink.address == source.address + rank * sink.length,
-        Operation::AllGather => source.address == sink.address + rank * source.length,
+        Operation::AllGather(_) => source.address == sink.address + rank * source.length,
         _ => false,
     };
     if in_place {

@@ -27,14 +27,24 @@ const SUM: Operation = Operation::AllReduce(DataType::F32, quincunx_collective::
 type Called = (Operation, usize);
 
 /// What three ranks call and what rank 1 calls, and what they differ in.
-const KINDS: [(Called, Called, &str); 7] = [
+const KINDS: [(Called, Called, &str); 9] = [
     ((SUM, BYTES), (SUM, 2 * BYTES), "length"),
     ((SUM, BYTES), (SUM, 0), "length"),
     ((SUM, BYTES), (Operation::AllReduce(DataType::I32, op(ReduceOp::Sum)), BYTES), "data type"),
     ((SUM, BYTES), (Operation::AllReduce(DataType::F32, op(ReduceOp::Max)), BYTES), "operation"),
-    ((Operation::Broadcast(0), BYTES), (Operation::Broadcast(1), BYTES), "root"),
+    (
+        (Operation::Broadcast(DataType::F32, 0), BYTES),
+        (Operation::Broadcast(DataType::F32, 1), BYTES),
+        "root",
+    ),
     ((reduce(0), BYTES), (reduce(1), BYTES), "root"),
-    ((SUM, BYTES), (Operation::Broadcast(0), BYTES), "collective"),
+    (
+        (Operation::Broadcast(DataType::F32, 0), BYTES),
+        (Operation::Broadcast(DataType::I32, 0), BYTES),
+        "data type",
+    ),
+    ((Operation::AllGather(DataType::F32), BYTES), (Operation::AllGather(DataType::U8), BYTES), "data type"),
+    ((SUM, BYTES), (Operation::Broadcast(DataType::F32, 0), BYTES), "collective"),
 ];
 
 const fn op(op: ReduceOp) -> quincunx_collective::Op {
@@ -73,9 +83,10 @@ fn address(index: u8) -> IpAddr {
 fn call(group: &quincunx_comm::Group, (operation, bytes): Called) -> Result<(), CommError> {
     let me = group.rank();
     let (given, room) = match operation {
-        Operation::Broadcast(root) if root == me => (bytes, 0),
-        Operation::Broadcast(_) => (0, bytes),
+        Operation::Broadcast(_, root) if root == me => (bytes, 0),
+        Operation::Broadcast(..) => (0, bytes),
         Operation::Reduce(_, _, root) if root != me => (bytes, 0),
+        Operation::AllGather(_) => (bytes, bytes * usize::from(RANKS)),
         _ => (bytes, bytes),
     };
     group
@@ -185,7 +196,9 @@ fn switch(manager: SocketAddr) -> ProcessOptions {
 fn a_call_is_told_as_a_whole_however_many_parts_it_is_cut_into() {
     let bytes = 3 << 20;
     with_a_manager(|manager| {
-        for heard in disagree(manager, ("epic-3", 0), [(SUM, bytes), (Operation::Broadcast(0), bytes)]) {
+        for heard in
+            disagree(manager, ("epic-3", 0), [(SUM, bytes), (Operation::Broadcast(DataType::F32, 0), bytes)])
+        {
             let Err(CommError::Group(text)) = heard else { panic!("{heard:?}") };
             assert!(names(&text, ("job0-", 1), "collective"), "{text}");
             assert!(text.contains("broadcast of 3145728 bytes with root 0"), "{text}");

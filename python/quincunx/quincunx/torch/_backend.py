@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import Backend, Work
 
 from quincunx import _core
-from quincunx.torch._reductions import _op, _reduction
+from quincunx.torch._reductions import _ELEMENTS, _op, _reduction
 from quincunx.torch._stages import _Stages
 from quincunx.torch._tensors import _both, _dense, _is_staged, _memory, _on_host, _spread
 from quincunx.torch._work import _all, _end_all, _run_all, _when_ready, _Work
@@ -135,6 +135,10 @@ class QuincunxBackend(_base()):
         return work
 
     def _start(self, operation: str, source: torch.Tensor | None, sink: torch.Tensor | None, **options: Any) -> _core.Handle:
+        # What only moves has a type, too, for ranks to agree on; what has no name here moves as bytes.
+        moved = sink if source is None else source
+        if moved is not None and operation in ("broadcast", "all_gather"):
+            options.setdefault("element", _ELEMENTS.get(moved.dtype))
         return self.group.start(
             operation,
             None if source is None else _memory(source),
