@@ -188,12 +188,6 @@ impl Wiring {
         self.join(ends, properties)
     }
 
-    /// The same with its hosts in domains of equal size that gather each for themselves.
-    #[must_use]
-    pub fn in_domains(self, domains: u16) -> Self {
-        Self { domains, ..self }
-    }
-
     /// The same for designs of another kind of fabric.
     #[must_use]
     pub fn of_kind(self, kind: FabricKind) -> Self {

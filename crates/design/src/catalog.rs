@@ -34,16 +34,6 @@ impl Catalog {
         self.memory.iter().copied()
     }
 
-    /// The names of those on the memory fabric that leave the collective's own result.
-    pub fn exact_memory_names(self) -> Vec<&'static str> {
-        self.memory().filter(|design| design.is_exact()).map(AnyMemoryDesign::name).collect()
-    }
-
-    /// The names of those on the memory fabric that quantise, and so leave another result: nobody chooses them for a user.
-    pub fn quantised_memory_names(self) -> Vec<&'static str> {
-        self.memory().filter(|design| !design.is_exact()).map(AnyMemoryDesign::name).collect()
-    }
-
     /// The design of that name on the memory fabric.
     ///
     /// # Errors

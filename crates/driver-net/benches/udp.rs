@@ -15,7 +15,7 @@ use nix::time::{ClockId, clock_gettime};
 use quincunx_driver_net::netns::{Layout, NetnsFabric, NetnsNode};
 use quincunx_driver_net::{Node, NodeOptions, Profile, UdpOptions, UdpTransport};
 use quincunx_engine::{Engine, PortId};
-use quincunx_units::{BitRate, Duration};
+use quincunx_units::{BitRate, ByteCount, Duration};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::Barrier;
@@ -238,7 +238,9 @@ fn limited_star(hosts: u16, length: usize, window: u32, merge_sent: usize) {
     let open = |here: NetnsNode, peers: Vec<SocketAddr>| {
         fabric.enter(here).expect("the namespace is there");
         let ports = peers.len() as u16;
-        let udp = UdpOptions { merge_sent, ..UdpOptions::for_links(ports) };
+        // 128 KiB out for each link, as many as two have at least.
+        let send_buffer = ByteCount::new(u64::from(ports.max(2)) * (128 << 10));
+        let udp = UdpOptions { merge_sent, send_buffer, ..UdpOptions::default() };
         let config = Config { ports, window, ack_every: 8, retry: Duration::from_millis(200) };
         let engine = Transfer::new(config).expect("a valid configuration");
         let transport = UdpTransport::open(at(here), udp).expect("the place's address");

@@ -56,14 +56,6 @@ impl Default for UdpOptions {
     }
 }
 
-impl UdpOptions {
-    /// The default for a node that serves `links` links through one socket: 128 KiB out for each, and 256 KiB at least.
-    pub fn for_links(links: u16) -> Self {
-        let send_buffer = ByteCount::new(u64::from(links.max(2)) * (128 << 10));
-        Self { send_buffer, ..Self::default() }
-    }
-}
-
 /// One UDP socket, bound to the node's address.
 pub struct UdpTransport {
     socket: UdpSocket,

@@ -33,6 +33,10 @@ pub struct Remake {
     pub after: std::time::Duration,
 }
 
+/// Collectives of a group that a rank can run again for others, if the group loses a switch: it keeps a copy of their input. One is enough where
+/// each rank waits for all others, as in AllReduce; ranks that only send may be further ahead.
+const KEPT: usize = 1;
+
 /// What a rank keeps of a collective that is complete, to run it again for ranks that lack it.
 #[derive(Clone, Debug)]
 struct Kept {
@@ -81,10 +85,10 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    pub(crate) const fn new(wire: GroupId, keeps: usize, may_go_on: bool) -> Self {
+    pub(crate) const fn new(wire: GroupId, may_go_on: bool) -> Self {
         Self {
             wire,
-            sequence: Sequence::new(if may_go_on { keeps } else { 0 }),
+            sequence: Sequence::new(if may_go_on { KEPT } else { 0 }),
             own: None,
             running: None,
             done: None,
@@ -106,9 +110,9 @@ impl Life {
         self.may_go_on && !self.is_owners
     }
 
-    fn complete(&mut self, finished: Finished, keeps: usize) {
+    fn complete(&mut self, finished: Finished) {
         let Some(own) = self.own.take() else { return };
-        if keeps == 0 || !self.may_go_on {
+        if !self.may_go_on {
             self.sequence.skip();
         } else {
             let Own { collective, reduction, .. } = own;
@@ -134,13 +138,6 @@ impl fmt::Display for Remake {
 }
 
 impl Rank {
-    /// How many collectives of each group this rank can run again for others, if the group loses a switch: of so many it keeps a copy of the
-    /// input. One is enough where each rank waits for all others, as in AllReduce; ranks that only send may be further ahead. With none, a
-    /// group goes on only if no rank is ahead of another. For groups that are joined from now on.
-    pub fn keep_inputs(&mut self, collectives: usize) {
-        self.keeps = collectives;
-    }
-
     /// Groups that were made anew since the last call.
     pub fn take_remakes(&mut self) -> Vec<Remake> {
         std::mem::take(&mut self.remakes)
@@ -255,7 +252,6 @@ impl Rank {
         let (wire, qp, failure) = match event {
             HostEvent::Finished { group: wire, outcome, input, output } => {
                 let group = self.known_as(wire);
-                let keeps = self.keeps;
                 let Some(life) = self.lives.get_mut(&group).filter(|life| life.wire == wire) else {
                     // A group that was removed under its collective: who waits for it still has not heard why.
                     return match outcome {
@@ -271,7 +267,7 @@ impl Rank {
                     life.calls.end_one();
                 }
                 match (ran, outcome) {
-                    (Some(Running::Own), Outcome::Done) => life.complete(Finished { input, output }, keeps),
+                    (Some(Running::Own), Outcome::Done) => life.complete(Finished { input, output }),
                     (Some(Running::Repeat), Outcome::Done) => life.sequence.repeated(),
                     (Some(Running::Own), Outcome::Failed { .. }) => {
                         if let Some(own) = &mut life.own {

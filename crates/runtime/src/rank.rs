@@ -81,8 +81,6 @@ pub struct Rank {
     pub(crate) lives: BTreeMap<GroupId, Life>,
     /// Of groups that were made anew: by their number at the manager, the one that the application knows.
     pub(crate) wires: BTreeMap<GroupId, GroupId>,
-    /// Collectives whose inputs are kept.
-    pub(crate) keeps: usize,
     pub(crate) remakes: Vec<Remake>,
     /// What the node has said and nobody has taken.
     pub(crate) unheard: VecDeque<HostEvent<Numbers>>,
@@ -127,7 +125,6 @@ impl Rank {
             groups: BTreeMap::new(),
             lives: BTreeMap::new(),
             wires: BTreeMap::new(),
-            keeps: 1,
             remakes: Vec::new(),
             unheard: VecDeque::new(),
             failed: BTreeMap::new(),
@@ -356,7 +353,7 @@ impl Rank {
             design: context.design.clone(),
             peers: peers.map(|peer| format!("{} at {}", peer.peer, peer.remote.ip)).collect(),
         };
-        self.lives.insert(id, Life::new(id, self.keeps, joined.runs_in_switches()));
+        self.lives.insert(id, Life::new(id, joined.runs_in_switches()));
         self.groups.insert(id, joined);
         self.expected.push(id);
         self.attachment.report(id, report);

@@ -59,9 +59,6 @@ pub struct UnknownRule {
 }
 
 impl Rules {
-    /// The systems.
-    pub const SYSTEMS: [&str; 2] = ["switchml", "atp"];
-
     /// All rules, each system's from the least to the most repaired.
     pub fn all() -> impl Iterator<Item = Self> {
         NAMES.iter().map(|(.., rules, _)| *rules)
