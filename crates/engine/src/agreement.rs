@@ -119,6 +119,19 @@ mod tests {
     }
 
     #[test]
+    fn a_root_is_not_taken_for_a_length() {
+        let digest = |root, length| {
+            request(Collective::Broadcast { root: Rank(root) }, ReduceOp::Sum, DataType::F32)
+                .digest(length, BITS)
+        };
+        let mut digests: Vec<u32> =
+            (0..16).flat_map(|root| (0..256).map(move |length| digest(root, length))).collect();
+        digests.sort_unstable();
+        digests.dedup();
+        assert_eq!(digests.len(), 16 * 256);
+    }
+
+    #[test]
     fn lengths_and_terms_change_the_digest() {
         let plain = request(Collective::AllReduce, ReduceOp::Sum, DataType::F32);
         let mut digests: Vec<u32> = (0..10_000).map(|length| plain.digest(length, BITS)).collect();

@@ -150,12 +150,11 @@ class Group:
     def _moved(self, wait: bool, operation: str, source: Any, sink: Any, **options: Any) -> Pending | None:
         given, element = (None, None) if source is None else described(source)
         room = None if sink is None else described(sink)[0] if element is None else _same(sink, element)
-        return self._run(wait, operation, given, room, **options)
+        return self._run(wait, operation, given, room, element=element, **options)
 
     def all_gather(self, values: Any, output: Any, *, wait: bool = True) -> Pending | None:
         """Puts all ranks' `values` in rank order into `output`, of size times as many elements."""
-        given, element = described(values)
-        return self._run(wait, "all_gather", given, _same(output, element), element=element)
+        return self._moved(wait, "all_gather", values, output)
 
     def all_to_all(self, values: Any, output: Any, *, wait: bool = True) -> Pending | None:
         """Puts part r of every rank's `values`, in rank order, into rank r's `output` of as many elements."""

@@ -8,8 +8,9 @@ import sys
 import threading
 from collections.abc import Callable
 
+import disagreements
 import numpy
-from package import expect_groups_at_the_manager
+from package import expect_groups_at_the_manager, is_told
 
 import quincunx
 
@@ -201,17 +202,7 @@ def a_rank_that_dies_is_an_exception_at_the_others(group: quincunx.Group) -> Non
 
 
 def ranks_that_disagree_hear_which_two_and_in_what(group: quincunx.Group) -> None:
-    is_odd = group.rank == 1
-    values = lambda count=1024, kind="float32": numpy.ones(count, kind)  # noqa: E731
-    kinds = {
-        "length": lambda one: one.all_reduce(values(2048 if is_odd else 1024)),
-        "data type": lambda one: one.all_reduce(values(kind="int32" if is_odd else "float32")),
-        "operation": lambda one: one.all_reduce(values(), op="max" if is_odd else "sum"),
-        "root": lambda one: one.broadcast(values(), root=int(is_odd)),
-        "root of a sum": lambda one: one.reduce(values(), root=int(is_odd)),
-        "collective": lambda one: one.broadcast(values(), root=0) if is_odd else one.all_reduce(values()),
-    }
-    for kind, call in kinds.items():
+    for kind, call in disagreements.of_all(group.rank == 1).items():
         one = group.split(0)
         one.barrier()
         try:
@@ -220,12 +211,9 @@ def ranks_that_disagree_hear_which_two_and_in_what(group: quincunx.Group) -> Non
             text = str(error)
         else:
             sys.exit(f"{kind}: expected a GroupError, found a result")
-        assert text.startswith("expected all ranks of group "), (kind, text)
-        # The other one is whoever had come by then.
-        others = [other for other in (0, 2, 3) if f"rank {other} (" in text]
-        assert f"another {kind.split(' of ')[0]}: " in text and "rank 1 (" in text and len(others) == 1, (kind, text)
+        assert is_told(text, kind), (kind, text)
     # The group that these were parts of is as good as before.
-    group.all_reduce(whole := values())
+    group.all_reduce(whole := numpy.ones(1024, numpy.float32))
     assert (whole == group.size).all()
 
 

@@ -88,3 +88,10 @@ class Analysed(unittest.TestCase):
         if str(PACKAGE.parent) not in sys.path:
             sys.path.insert(0, str(PACKAGE.parent))
         os.environ["QUINCUNX_COMMAND"] = str(target / "quincunx")
+
+
+def is_told(text: str, kind: str) -> bool:
+    """Whether an error says what differs, and names rank 1 and one other: whoever had come by then."""
+    others = sum(f"rank {other} (" in text for other in (0, 2, 3))
+    what = kind.split(" of ")[0].split(" in ")[0]
+    return "expected all ranks of group " in text and f"another {what}: " in text and "rank 1 (" in text and others == 1

@@ -135,10 +135,6 @@ class QuincunxBackend(_base()):
         return work
 
     def _start(self, operation: str, source: torch.Tensor | None, sink: torch.Tensor | None, **options: Any) -> _core.Handle:
-        # What only moves has a type, too, for ranks to agree on; what has no name here moves as bytes.
-        moved = sink if source is None else source
-        if moved is not None and operation in ("broadcast", "all_gather"):
-            options.setdefault("element", _ELEMENTS.get(moved.dtype))
         return self.group.start(
             operation,
             None if source is None else _memory(source),
@@ -158,6 +154,10 @@ class QuincunxBackend(_base()):
         **options: Any,
     ) -> _Work:
         """One operation from a tensor to a tensor, both contiguous. `parts`: into how many, one for each rank, each of them is divided."""
+        # What only moves has a type, too, for ranks to agree on: the tensor's, whatever it is staged in. What has no name here moves as bytes.
+        moved = sink if source is None else source
+        if moved is not None:
+            options.setdefault("element", _ELEMENTS.get(moved.dtype))
 
         def job(work: _Work) -> None:
             if any(tensor is not None and _is_staged(tensor) for tensor in (source, sink)):
