@@ -3,8 +3,9 @@
 use quincunx_cluster::Cluster;
 use quincunx_collective::GroupId;
 use quincunx_driver_des::NodeIndex;
-use quincunx_wire::{Endpoint, Operation, Psn, RoceHeader};
+use quincunx_wire::{Endpoint, Operation, Psn, QpNumber, RoceHeader};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 /// Data frames that a node sends to a queue pair whose number it has sent before, switches at which connections end among the nodes.
 #[derive(Clone, Debug, Default)]
@@ -19,8 +20,27 @@ pub(crate) struct Retransmissions {
 struct Sender {
     places: BTreeMap<Endpoint, usize>,
     sent: Vec<(Endpoint, Option<Numbers>)>,
-    /// The place of the frame before: most are followed by one to the same queue pair.
+    /// The place of the frame before.
     last: usize,
+}
+
+impl Sender {
+    /// Places that are looked at before the map is: most frames go where the one before went, or where the one after that goes.
+    const NEAR: usize = 2;
+
+    /// The place of a queue pair; none if this node sends nothing of its own to it.
+    #[inline]
+    fn place(&self, ip: IpAddr, qp: QpNumber) -> Option<usize> {
+        let mut place = self.last;
+        for _ in 0..Self::NEAR {
+            let (remote, _) = self.sent.get(place)?;
+            if remote.qp == qp && remote.ip == ip {
+                return Some(place);
+            }
+            place = if place + 1 == self.sent.len() { 0 } else { place + 1 };
+        }
+        self.places.get(&Endpoint { ip, qp }).copied()
+    }
 }
 
 /// The numbers that have been sent to a queue pair, as counts without end. A switch that passes on what several roots send may send later
@@ -47,7 +67,16 @@ impl Numbers {
     }
 
     /// Sends a number; whether it has been sent before.
+    #[inline]
     fn send(&mut self, psn: Psn) -> bool {
+        if Psn::from_count(self.next) == psn {
+            self.next += 1;
+            return false;
+        }
+        self.send_out_of_order(psn)
+    }
+
+    fn send_out_of_order(&mut self, psn: Psn) -> bool {
         let count = psn.to_count_near(self.next);
         if count >= self.next {
             if count > self.next {
@@ -90,13 +119,10 @@ impl Retransmissions {
             return;
         }
         let Some(sender) = self.senders.get_mut(node.0 as usize) else { return };
-        let remote = Endpoint { ip: header.destination, qp: header.destination_qp };
-        if sender.sent.get(sender.last).is_none_or(|(last, _)| *last != remote) {
-            // What only passes here is somebody else's.
-            let Some(&place) = sender.places.get(&remote) else { return };
-            sender.last = place;
-        }
-        let numbers = sender.sent[sender.last].1.get_or_insert_with(|| Numbers::before(header.psn));
+        // What only passes here is somebody else's.
+        let Some(place) = sender.place(header.destination, header.destination_qp) else { return };
+        sender.last = place;
+        let numbers = sender.sent[place].1.get_or_insert_with(|| Numbers::before(header.psn));
         self.frames += u64::from(numbers.send(header.psn));
     }
 }
@@ -104,8 +130,7 @@ impl Retransmissions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::net::IpAddr;
-    use quincunx_wire::{Aeth, Position, QpNumber, Syndrome};
+    use quincunx_wire::{Aeth, Position, Syndrome};
 
     fn header(to: u8, psn: u32, operation: Operation) -> RoceHeader {
         let [from, to] = [1, to].map(|last| IpAddr::from([10, 0, 0, last]));
