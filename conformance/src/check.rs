@@ -142,7 +142,7 @@ impl<'a> Network<'a> {
             stations: cluster.stations(Ports::Links, None)?,
             commands,
             steps,
-            answers_overtake: trial.design.model().answers_overtake,
+            answers_overtake: trial.design.about().model.answers_overtake,
             seen: Mutex::new(Seen { outputs, ..Seen::default() }),
         })
     }

@@ -128,7 +128,7 @@ fn orders(trial: &Trial, cluster: &Cluster) -> Vec<Orders> {
 
 fn open(trial: &Trial, cluster: &Cluster, node: NodeIndex) -> Result<(SocketNode, Log), RunError> {
     let socket = |node| SocketAddr::new(cluster.address(node), ROCE_PORT);
-    let framing = trial.design.framing();
+    let framing = trial.design.about().framing;
     let is_cabled = framing == Framing::RoceV1 && cluster.kind(node) == StationKind::Host;
     let next = cluster.wiring().neighbours(node).next().filter(|_| is_cabled);
     let via = next.map(|(_, switch)| socket(switch.node));

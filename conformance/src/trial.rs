@@ -8,7 +8,7 @@ use quincunx_collective::{Collective, DataType, Rank, ReduceOp, Reduction};
 use quincunx_design::{AnyDesign, Assignment, Catalog, Demand, Settings, Value};
 use quincunx_fabric::{IncTree, Shape};
 use quincunx_network::{Fate, FaultList, LinkDirection};
-use quincunx_scenario::{Driver, Fabric, FabricDesign, Part, Scenario, ScenarioError};
+use quincunx_scenario::{Driver, Fabric, Part, Scenario, ScenarioError};
 use quincunx_units::ByteCount;
 use quincunx_wire::Psn;
 
@@ -168,7 +168,7 @@ impl Trial {
     /// # Errors
     /// If it does not have one, or refuses a value.
     pub fn values(&self) -> Result<Settings, ScenarioError> {
-        let design = FabricDesign::Packets(self.design);
+        let design = self.design;
         self.scenario.refuse_unused(&[design])?;
         self.scenario.settings(design)
     }

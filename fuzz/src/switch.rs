@@ -4,7 +4,7 @@ use crate::control;
 use crate::harness::{Input, MAX_EVENTS, MTU, Peer, Record, deliver, fire, transmit};
 use quincunx_collective::{GroupId, Rank};
 use quincunx_design::{
-    ConnectionContext, Design, FabricKind, GroupContext, Node, PayloadKind, Role, Settings, Transport,
+    AnyDesign, ConnectionContext, FabricKind, GroupContext, Node, PayloadKind, Role, Settings, Transport,
 };
 use quincunx_engine::{Engine, PortId};
 use quincunx_epic::{Epic, EpicParams, EpicSwitch, GroupParams};
@@ -194,8 +194,8 @@ fn context(
     let toward = (0..ranks).map(|rank| rank.min(count - 1)).collect();
     GroupContext {
         group: GROUP,
-        design: design.name().into(),
-        version: design.version(),
+        design: AnyDesign::name(&design).into(),
+        version: AnyDesign::about(&design).version,
         settings: Settings::of(&EpicParams { group }),
         node: Node::Switch,
         role: Role::of(&EpicSwitch { mode, neighbours, parent, toward }).expect("plain data"),
@@ -204,6 +204,8 @@ fn context(
         domains: 1,
         initial_psn: FIRST,
         remote_write: false,
+        credits: false,
+        lanes: 1,
         memory: ByteCount::new(1 << 20),
         memory_offset: ByteCount::new(0),
         connections: (0..count).map(connection).collect(),

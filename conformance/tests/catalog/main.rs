@@ -143,7 +143,7 @@ fn every_gap_has_a_reason_and_is_one() {
 fn every_parameter_of_every_design_is_varied() {
     let fixed = |key: &str| FIXED.iter().any(|(found, reason)| *found == key && !reason.is_empty());
     let varied = |key: &str| SETTINGS.iter().flat_map(Setting::keys).any(|found| found == key);
-    for design in CATALOG.iter() {
+    for design in CATALOG.above_queue_pairs() {
         for (key, _) in design.defaults().flat() {
             assert!(
                 fixed(&key) != varied(&key),

@@ -4,7 +4,7 @@ use core::fmt;
 
 use quincunx_collective::{Collective, DataType};
 use quincunx_conformance::Trial;
-use quincunx_design::{AnyDesign, AnyMemoryDesign, FabricKind};
+use quincunx_design::{AnyDesign, FabricKind};
 use quincunx_designs::CATALOG;
 use quincunx_scenario::Scenario;
 
@@ -118,8 +118,8 @@ pub(crate) fn outside() -> Vec<Cell> {
     let kinds: Vec<FabricKind> = FABRICS.iter().map(|name| fabric(name).kind()).collect();
     let mut cells = Vec::new();
     for driver in DRIVERS {
-        for design in CATALOG.iter() {
-            for kind in design.fabrics() {
+        for design in CATALOG.above_queue_pairs() {
+            for (kind, _) in design.about().offers.iter().filter(|(kind, _)| kind.has_queue_pairs()) {
                 let named = match kind {
                     FabricKind::Memory | FabricKind::MemoryMesh => "memory",
                     _ => "any",
@@ -132,7 +132,10 @@ pub(crate) fn outside() -> Vec<Cell> {
             }
         }
         cells.extend(
-            CATALOG.memory().map(AnyMemoryDesign::name).map(|name| cell(name, "memory", "all", driver)),
+            CATALOG
+                .on(FabricKind::Memory)
+                .map(AnyDesign::name)
+                .map(|name| cell(name, "memory", "all", driver)),
         );
     }
     cells

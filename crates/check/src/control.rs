@@ -112,7 +112,7 @@ impl Asked {
         };
         let among_hosts = catalog.on(FabricKind::Tree).find(|other| {
             let plan = other.plan(&other.defaults(), &placement);
-            other.framing() == design.framing() && plan.is_ok_and(|plan| plan.switches.is_empty())
+            other.about().framing == design.about().framing && plan.is_ok_and(|plan| plan.switches.is_empty())
         });
         let wanted = GroupRequest::new(members, design, ByteCount::new(4096));
         Ok(Self { wanted, memory, fallback: among_hosts.map(|design| design.name()) })

@@ -11,7 +11,7 @@ use quincunx_engine::PortId;
 use quincunx_engine::verbs::UNLIMITED_RETRIES;
 use quincunx_fabric::{IncTree, TreeNodeId};
 use quincunx_nodes::Mutation;
-use quincunx_scenario::{Driver, Fabric, FabricDesign, Part, Scenario, ScenarioError};
+use quincunx_scenario::{Driver, Fabric, Part, Scenario, ScenarioError};
 use quincunx_units::ByteCount;
 use quincunx_wire::{QpNumber, RoceHeader};
 
@@ -58,10 +58,9 @@ impl Driver for Explorer {
         base.map(|(key, value)| (key.to_owned(), value)).into()
     }
 
-    fn base_of(&self, design: FabricDesign, _: &Fabric) -> Vec<Assignment> {
-        let FabricDesign::Packets(design) = design else { return Vec::new() };
+    fn base_of(&self, design: &dyn AnyDesign, _: &Fabric) -> Vec<Assignment> {
         let value = |text: &str| text.parse().unwrap_or_else(|_| Value::from(text));
-        let smallest = design.model().smallest.iter();
+        let smallest = design.about().model.smallest.iter();
         smallest.map(|&(key, text)| (key.to_owned(), value(text))).collect()
     }
 
@@ -99,7 +98,7 @@ pub struct GroupSetup {
 impl GroupSetup {
     /// The values of the design's parameters.
     pub(crate) fn settings(&self) -> Result<Settings, Refusal> {
-        let design = FabricDesign::Packets(self.design);
+        let design = self.design;
         let refusal = |error: ScenarioError| Refusal::from(error.to_string());
         self.scenario.refuse_unused(&[design]).map_err(refusal)?;
         self.scenario.settings(design).map_err(refusal)
@@ -121,9 +120,9 @@ impl GroupSetup {
             FabricKind::Mesh if collective.is_routed() => fabric == FabricKind::Servers,
             kind => fabric == kind,
         };
-        let fabrics = design.fabrics().iter();
-        let all = fabrics
-            .flat_map(|&fabric| design.collectives(fabric).iter().map(move |offered| (fabric, *offered)));
+        let fabrics = design.about().offers.iter();
+        let all =
+            fabrics.flat_map(|&(fabric, offered)| offered.iter().map(move |offered| (fabric, *offered)));
         let offered: Vec<Collective> =
             all.filter(|(fabric, offered)| runs(offered, *fabric)).map(|(_, offered)| offered).collect();
         if self.is_routed() && !self.collectives.iter().all(|collective| collective.is_routed()) {
@@ -153,7 +152,7 @@ impl GroupSetup {
         if !(1..=MOST_GROUPS).contains(&self.groups.into()) {
             return Err(Refusal::new(format!("1 to {MOST_GROUPS} groups"), self.groups, "explore fewer"));
         }
-        let mut mutations = (design.model().mutations)();
+        let mut mutations = (design.about().model.mutations)(scenario.kind());
         let Transport { lanes, retry_count, .. } = design.transport(&self.settings()?)?;
         if lanes > 1 {
             let remedy = "leave it out: each lane is explored as a group without lanes is, and shares nothing with others";
@@ -333,7 +332,7 @@ impl Network<Designed> {
         let end =
             |end: quincunx_cluster::WiringEnd| End { node: NodeId(end.node as u16), port: PortId(end.port) };
         let links = wiring.links().iter().map(|link| link.ends.map(end)).collect();
-        let model = setup.design.model();
+        let model = setup.design.about().model;
         let (collectives, in_flight) = (setup.collectives.clone(), setup.in_flight);
         let dissent = setup.disagreement.map(|disagreement| (setup.dissenter(), disagreement));
         let designed =

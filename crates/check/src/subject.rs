@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use quincunx_collective::{Collective, Rank};
-use quincunx_design::{AnyDesign, AnyMemoryDesign, Catalog, FabricKind, Refusal};
+use quincunx_design::{AnyDesign, Catalog, FabricKind, Refusal};
 use quincunx_scenario::{Override, Scenario, ScenarioError};
 
 use crate::explored::Explored;
@@ -67,8 +67,8 @@ const IN_PARTS: usize = 2;
 
 /// The network that a design is explored on if nobody says another: the first that it runs on.
 fn default_network(design: &dyn AnyDesign) -> Option<&'static str> {
-    let name = |fabric: &FabricKind| NETWORKS.iter().find(|(known, _)| known == fabric);
-    design.fabrics().iter().find_map(name).map(|(_, name)| *name)
+    let name = |(fabric, _): &(FabricKind, _)| NETWORKS.iter().find(|(known, _)| known == fabric);
+    design.about().offers.iter().find_map(name).map(|(_, name)| *name)
 }
 
 impl Default for Arguments {
@@ -187,7 +187,7 @@ impl Subject {
         arguments: &Arguments,
     ) -> Result<Self, Refusal> {
         let study = STUDIES.iter().find(|study| study.name() == name);
-        let on_memory = catalog.find_memory(name);
+        let on_memory = catalog.find(name, FabricKind::Memory);
         if let (Ok(design), Err(_), None) = (&on_memory, catalog.named(name), study) {
             // A star of accelerators: there is no other for this design.
             let tree = arguments.tree.as_deref().unwrap_or(MEMORY);
@@ -212,11 +212,7 @@ impl Subject {
             },
             _ => catalog.named(name),
         };
-        let offered = |design: &dyn AnyDesign| {
-            let fabrics = design.fabrics().iter();
-            let mut collectives = fabrics.flat_map(|fabric| design.collectives(*fabric));
-            collectives.any(|offered| offered.name() == collective)
-        };
+        let offered = |design: &dyn AnyDesign| of_hosts(design).any(|offered| offered.name() == collective);
         match (design, study) {
             (Ok(design), _) if offered(design) => {
                 // A network that is none is refused as such, unless a study knows it.
@@ -234,9 +230,13 @@ impl Subject {
 
 /// The names of all designs, each once.
 pub fn names_of_designs(catalog: Catalog) -> Vec<&'static str> {
-    let mut names = catalog.names();
-    names.extend(catalog.memory().map(AnyMemoryDesign::name).filter(|name| catalog.named(name).is_err()));
-    names
+    catalog.names()
+}
+
+/// What a design offers above queue pairs, wherever it runs.
+fn of_hosts(design: &dyn AnyDesign) -> impl Iterator<Item = &Collective> {
+    let fabrics = design.about().offers.iter().filter(|(fabric, _)| fabric.has_queue_pairs());
+    fabrics.flat_map(|(_, offered)| *offered)
 }
 
 /// Why there is nothing to explore of that name.
@@ -249,8 +249,7 @@ fn refusal(
     let mut names: Vec<&str> = Vec::new();
     match &design {
         Ok(design) => {
-            let offered = design.fabrics().iter().flat_map(|fabric| design.collectives(*fabric));
-            names.extend(offered.map(|offered| offered.name()));
+            names.extend(of_hosts(*design).map(|offered| offered.name()));
         }
         Err(_) if study.is_some() => {}
         Err(refusal) if catalog.named(name).is_ok() => return refusal.clone(),
@@ -358,13 +357,14 @@ fn group(
 /// A group of a design on a memory fabric.
 fn memory_group(
     catalog: Catalog,
-    design: &'static dyn AnyMemoryDesign,
+    design: &'static dyn AnyDesign,
     collective: &str,
     tree: &str,
     arguments: &Arguments,
 ) -> Result<Subject, Refusal> {
     arguments.refuse_all_but(design.name(), &["--tree", "--root", "--mutate", "--set"])?;
-    let offered: Vec<&str> = design.collectives().iter().map(|offered| offered.name()).collect();
+    let offered: Vec<&str> =
+        design.collectives(FabricKind::Memory).iter().map(|offered| offered.name()).collect();
     if !offered.contains(&collective) {
         return Err(Refusal::new(
             format!("one of {} of {}", offered.join(", "), design.name()),
@@ -382,7 +382,7 @@ fn memory_group(
         Collective::ReduceScatter | Collective::AllGather => usize::from(scenario.ranks()),
         _ => 1,
     };
-    let least = if design.runs_in_switches() { IN_WAVES.div_ceil(parts) } else { IN_PARTS };
+    let least = if design.about().runs_in_switches { IN_WAVES.div_ceil(parts) } else { IN_PARTS };
     let packets = arguments.packets.unwrap_or(least as u32);
     let group = MemoryGroup::new(&MemoryGroupSetup {
         times: arguments.times.into(),

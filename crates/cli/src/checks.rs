@@ -151,9 +151,11 @@ pub(crate) fn with_help(command: Command, catalog: Catalog) -> Command {
 /// The rules that can be broken, those of designs that have the same ones together.
 fn rules(catalog: Catalog) -> String {
     let mut sets: Vec<(Vec<&str>, Vec<&str>)> = Vec::new();
-    let hosts = catalog.iter().map(|design| (design.name(), (design.model().mutations)()));
-    let memory = catalog.memory().map(|design| (design.name(), design.mutations()));
-    for (name, rules) in hosts.chain(memory) {
+    let all = catalog.iter().flat_map(|design| {
+        let about = design.about();
+        about.offers.iter().map(|(fabric, _)| (about.name, (about.model.mutations)(*fabric)))
+    });
+    for (name, rules) in all {
         match sets.iter_mut().find(|(_, known)| *known == rules) {
             Some((names, _)) if names.contains(&name) => {}
             Some((names, _)) => names.push(name),

@@ -6,7 +6,7 @@ use quincunx_design::{AnyDesign, Catalog, FabricKind};
 use quincunx_perf::launch::{ChildArguments, LinkKind, Processes};
 use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks, Row};
 use quincunx_report::Columns;
-use quincunx_scenario::{FabricDesign, Override, Scenario};
+use quincunx_scenario::{Override, Scenario};
 use quincunx_sim::{Contents, Outputs, Request};
 use quincunx_units::{BitRate, ByteCount, SizeRange};
 use std::collections::BTreeMap;
@@ -153,8 +153,11 @@ fn simulate_designs(catalog: Catalog, largest: ByteCount) -> Result<(), Failure>
     let mut fabrics = Vec::new();
     for name in SIMULATED {
         let scenario = Scenario::find(name, &[], catalog).map_err(Failure::input)?;
-        let mut designs = FabricDesign::on(catalog, scenario.kind());
-        designs.retain(|design| design.is_exact() && design.offers(Collective::AllReduce, scenario.kind()));
+        let kind = scenario.kind();
+        let reduces = |design: &&dyn AnyDesign| {
+            design.about().is_exact && design.about().offers(Collective::AllReduce, kind)
+        };
+        let designs: Vec<_> = catalog.choices(kind).filter(reduces).collect();
         fabrics.push((name, scenario, designs));
     }
     let names = fabrics.iter().flat_map(|(_, _, designs)| designs).map(|design| design.name());
@@ -162,7 +165,7 @@ fn simulate_designs(catalog: Catalog, largest: ByteCount) -> Result<(), Failure>
     say!("{:<11} {}", "fabric", Columns::header(width).replace('\n', &format!("\n{:12}", "")));
     for (name, scenario, designs) in fabrics {
         let runs = designs.iter().flat_map(|&design| sizes.iter().map(move |&size| (design, size)));
-        let case = |(design, size): (FabricDesign, ByteCount)| {
+        let case = |(design, size): (&'static dyn AnyDesign, ByteCount)| {
             let request = Request {
                 scenario: scenario.clone(),
                 design,

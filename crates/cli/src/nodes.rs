@@ -372,7 +372,7 @@ impl Node {
         let [.., a, b, c, d] = gid_of(address).octets();
         let seed = seed ^ u64::from(u32::from_be_bytes([a, b, c, d])) << 32;
         // Those whose frames it would understand.
-        let designs = catalog.iter().filter(|design| design.framing() == self.framing);
+        let designs = catalog.above_queue_pairs().filter(|design| design.about().framing == self.framing);
         let transport = match (transport, self.framing, role) {
             (Transport::Udp, ..) => {
                 let via = self.via.map(|switch| SocketAddr::new(switch, ROCE_PORT));

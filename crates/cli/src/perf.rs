@@ -40,7 +40,7 @@ const DEFAULT: &str = "epic-3";
 
 /// What messages between ranks travel by.
 fn offering_writes(catalog: Catalog) -> Option<&'static dyn AnyDesign> {
-    catalog.on(FabricKind::Mesh).find(|design| design.offers_writes())
+    catalog.on(FabricKind::Mesh).find(|design| design.about().writes)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -296,7 +296,7 @@ impl Perf {
                 "expected --transport udp on {shape}, found {transport}, which serves one link; leave it out"
             )));
         }
-        if let Some(design) = designs.iter().find(|design| design.framing() != Framing::RoceV2)
+        if let Some(design) = designs.iter().find(|design| design.about().framing != Framing::RoceV2)
             && self.link == Link::Ports
         {
             return Err(Failure::Input(format!(
@@ -304,7 +304,7 @@ impl Perf {
                 design.name()
             )));
         }
-        if let Some(design) = designs.iter().find(|design| design.framing() != Framing::RoceV2)
+        if let Some(design) = designs.iter().find(|design| design.about().framing != Framing::RoceV2)
             && self.cores > 1
         {
             return Err(Failure::Input(format!(
@@ -513,11 +513,11 @@ impl Perf {
                     Err(_) => refusal.to_string(),
                 })
             })?;
-            if self.in_place && design.framing() != Framing::RoceV2 {
+            if self.in_place && design.about().framing != Framing::RoceV2 {
                 return Err(Failure::Input(format!(
                     "expected a design whose frames are {} with --in-place, found {name}, whose frames are {}; leave it out",
                     Framing::RoceV2,
-                    design.framing()
+                    design.about().framing
                 )));
             }
             let offered = design.collectives(fabric);
@@ -529,7 +529,7 @@ impl Perf {
                     self.task
                 )));
             }
-            if let (Shape::Switched(_), Framing::RoceV1) = (shape, design.framing()) {
+            if let (Shape::Switched(_), Framing::RoceV1) = (shape, design.about().framing) {
                 return Err(Failure::Input(format!(
                     "expected a tree of switches for {name}, whose frames each switch passes on by itself, found {shape}; name a --tree, or simulate it"
                 )));

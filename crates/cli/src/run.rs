@@ -78,7 +78,7 @@ impl Run {
             ));
         }
         let design = catalog.find(&self.design, FabricKind::Tree).map_err(Failure::input)?;
-        if design.framing() != Framing::RoceV2 {
+        if design.about().framing != Framing::RoceV2 {
             return Err(Failure::Input(format!(
                 "expected a design whose frames are {}, found {}; name another with --design",
                 Framing::RoceV2,

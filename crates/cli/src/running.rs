@@ -2,7 +2,7 @@
 
 use quincunx_control::{NodeDescription, Role};
 use quincunx_control_grpc::{ClientConfig, ControlClient, Credentials, Managers};
-use quincunx_design::{AnyDesign, Catalog};
+use quincunx_design::Catalog;
 use quincunx_perf::launch::RunningFabric;
 use quincunx_units::Duration;
 use quincunx_wire::Framing;
@@ -53,8 +53,9 @@ impl Running {
     /// What ranks whose frames are so must know of it.
     pub(crate) fn fabric(&self, catalog: Catalog, framing: Framing) -> RunningFabric {
         let speaks = |switch: &&NodeDescription| {
-            let mut designs = catalog.iter().filter(|design| switch.designs.contains(design.name()));
-            designs.any(|design| AnyDesign::framing(design) == framing)
+            let mut designs =
+                catalog.above_queue_pairs().filter(|design| switch.designs.contains(design.name()));
+            designs.any(|design| design.about().framing == framing)
         };
         let via = match framing {
             Framing::RoceV1 => self.switches.iter().find(speaks).map(|switch| switch.address),

@@ -2,9 +2,9 @@
 
 use clap::{Args, Subcommand};
 use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
-use quincunx_design::{Catalog, FabricKind, Parameter};
+use quincunx_design::{AnyDesign, Catalog, FabricKind, Parameter};
 use quincunx_report::Columns;
-use quincunx_scenario::{FabricDesign, Key, Override, RankPlacement, Scenario, read_text};
+use quincunx_scenario::{Key, Override, RankPlacement, Scenario, read_text};
 use quincunx_sim::traffic::Offered;
 use quincunx_sim::{Contents, Out, Outputs, Request};
 use quincunx_units::{ByteCount, SizeRange};
@@ -165,7 +165,7 @@ impl Sim {
                 self.design.join(",")
             )));
         }
-        let rows: Vec<Vec<FabricDesign>> = if is_choice {
+        let rows: Vec<Vec<&'static dyn AnyDesign>> = if is_choice {
             vec![candidates(catalog, &scenario)]
         } else {
             let find = |name: &String| Ok(vec![scenario.design(catalog, name).map_err(Failure::input)?]);
@@ -174,7 +174,7 @@ impl Sim {
         for design in rows.concat().into_iter().filter(|_| !is_choice) {
             let offered = design.collectives(scenario.kind());
             // One that does not run here at all says so itself.
-            if !offered.is_empty() && !design.offers(collective, scenario.kind()) {
+            if !offered.is_empty() && !design.about().offers(collective, scenario.kind()) {
                 let offered: Vec<_> = offered.iter().map(|one| one.name()).collect();
                 return Err(Failure::Input(format!(
                     "expected a collective that {} offers on {} ({}), found {}; name one of them, or another design or fabric",
@@ -276,11 +276,9 @@ pub(crate) fn placed(placement: &RankPlacement) -> Override {
 }
 
 /// What `auto` chooses from: the designs of the fabric's kind that leave what a collective is to leave.
-fn candidates(catalog: Catalog, scenario: &Scenario) -> Vec<FabricDesign> {
+fn candidates(catalog: Catalog, scenario: &Scenario) -> Vec<&'static dyn AnyDesign> {
     let kind = scenario.kind();
-    let mut designs = FabricDesign::on(catalog, kind);
-    designs.retain(|&design| design.is_exact() && design.offers_any());
-    designs
+    catalog.choices(kind).filter(|design| design.about().is_exact && design.about().offers_any()).collect()
 }
 
 /// What may be given as `--design`.
@@ -292,8 +290,8 @@ pub(crate) fn designs(catalog: Catalog) -> String {
         ("on servers", FabricKind::Servers),
     ];
     let on = |(place, kind)| {
-        let designs = FabricDesign::on(catalog, kind).into_iter().filter(|design| design.offers_any());
-        let names: Vec<&str> = designs.map(FabricDesign::name).collect();
+        let designs = catalog.choices(kind).filter(|design| design.about().offers_any());
+        let names: Vec<&str> = designs.map(|design| design.name()).collect();
         format!("{} {place}", names.join(", "))
     };
     let all: Vec<String> = kinds.into_iter().map(on).collect();
@@ -331,21 +329,16 @@ fn show(catalog: Catalog, name: &str) -> Result<(), Failure> {
     }
     let mut tables: Vec<Vec<Parameter>> = Vec::new();
     for design in catalog.iter().filter(|design| design.name() == name) {
-        tables.push(design.defaults().describe(&design.help()));
-    }
-    for design in catalog.memory().filter(|design| design.name() == name) {
-        tables.push(design.defaults().describe(&design.help()));
+        let on = |(fabric, _): &(FabricKind, _)| design.defaults_on(*fabric).describe(&design.help());
+        tables.extend(design.about().offers.iter().map(on));
     }
     tables.dedup();
     if tables.is_empty() {
-        let names = catalog.names();
-        let others = catalog.memory().map(|design| design.name()).filter(|name| !names.contains(name));
-        let names: Vec<&str> = names.iter().copied().chain(others).collect();
         return Err(Failure::Input(format!(
             "expected a preset ({}), a kind of file ({}) or a design ({}), found \"{name}\"; name one of them",
             Scenario::presets().join(", "),
             Key::files().join(", "),
-            names.join(", ")
+            catalog.names().join(", ")
         )));
     }
     for table in tables {

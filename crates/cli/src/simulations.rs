@@ -1,8 +1,8 @@
 //! Simulations, many at once, as rows of a table and of a JSON object.
 
 use quincunx_collective::Reduction;
+use quincunx_design::AnyDesign;
 use quincunx_report::Columns;
-use quincunx_scenario::FabricDesign;
 use quincunx_sim::{
     Candidate, Choice, MeasureError, Measurement, Outputs, Progress, Request, choose, measure, sweep,
 };
@@ -21,7 +21,7 @@ pub(crate) struct Case {
     /// With the first seed, and the first design.
     pub(crate) request: Request,
     /// One, or the candidates.
-    pub(crate) designs: Vec<FabricDesign>,
+    pub(crate) designs: Vec<&'static dyn AnyDesign>,
     /// How many, counted from the first.
     pub(crate) seeds: u64,
     /// Whether the row says how busy links were over time; for one seed.

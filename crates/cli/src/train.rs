@@ -2,8 +2,8 @@
 
 use clap::Args;
 use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
-use quincunx_design::Catalog;
-use quincunx_scenario::{FabricDesign, Override, Scenario};
+use quincunx_design::{AnyDesign, Catalog};
+use quincunx_scenario::{Override, Scenario};
 use quincunx_sim::{
     Contents, MeasureError, Request, TrainingError, TrainingMeasurement, measure_training, sweep,
 };
@@ -62,11 +62,12 @@ impl Train {
     pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
         let scenario = Scenario::find(&self.fabric, &self.changes()?, catalog).map_err(Failure::input)?;
         let find = |name: &String| scenario.design(catalog, name).map_err(Failure::input);
-        let designs: Vec<FabricDesign> = self.design.iter().map(find).collect::<Result<_, Failure>>()?;
+        let designs: Vec<&'static dyn AnyDesign> =
+            self.design.iter().map(find).collect::<Result<_, Failure>>()?;
         scenario.refuse_unused(&designs).map_err(Failure::input)?;
         let stop = interrupt::flag()?;
         let progress = bar(designs.len());
-        let run = |design: FabricDesign| {
+        let run = |design: &'static dyn AnyDesign| {
             let request = Request {
                 scenario: scenario.clone(),
                 design,

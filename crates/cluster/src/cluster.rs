@@ -2,13 +2,14 @@
 
 use crate::laid::{LaidTree, way};
 use crate::{NodeIndex, Wiring};
-use quincunx_collective::{GroupId, SplitMix64};
+use quincunx_collective::{Collective, GroupId, SplitMix64};
 use quincunx_design::{
     AnyDesign, ConnectionContext, Demand, FabricKind, GroupContext, Member, Naming, Peer, Placement, Refusal,
     Settings,
 };
 use quincunx_fabric::{NodeKind, TreeNodeId};
 use quincunx_nodes::way_of_flow;
+use quincunx_units::ByteCount;
 use quincunx_wire::{Endpoint, Framing, Psn, QpNumber};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -86,6 +87,7 @@ pub struct Cluster {
     pins: Vec<Vec<Pin>>,
     hash_seed: u64,
     relayed: Option<f64>,
+    in_steps: &'static [Collective],
 }
 
 impl Cluster {
@@ -102,6 +104,7 @@ impl Cluster {
             pins: vec![Vec::new(); nodes],
             hash_seed: 0,
             relayed: None,
+            in_steps: &[],
             wiring,
         }
     }
@@ -123,24 +126,23 @@ impl Cluster {
         };
         let tree = laid.as_ref().map(|laid| &laid.tree).or(wiring.tree_of_switches()).cloned();
         let placement = Placement {
-            ranks: wiring.ranks(),
             domains: wiring.domains(),
-            tree,
-            offers: BTreeMap::new(),
             rates: wiring.rates(),
             demand: *demand,
+            ..Placement::new(wiring.ranks(), tree, ByteCount::new(0))
         };
         let plan = design.plan(settings, &placement)?;
         let naming = Naming {
             group: *group,
             design: design.name().to_owned(),
             fabric: wiring.kind(),
-            version: design.version(),
+            version: design.about().version,
             settings: settings.clone(),
             domains: placement.domains,
             initial_psn: *initial_psn,
         };
-        let mut cluster = Self { relayed: plan.relayed, ..Self::bare(wiring, address) };
+        let mut cluster =
+            Self { relayed: plan.relayed, in_steps: plan.in_steps, ..Self::bare(wiring, address) };
         let mut used: BTreeMap<Member, u32> = BTreeMap::new();
         let switch = |node: TreeNodeId| match &laid {
             Some(laid) => laid.switches[&node],
@@ -278,7 +280,7 @@ impl Cluster {
 
     /// What frames are on its links.
     pub fn framing(&self) -> Framing {
-        self.design().map_or(Framing::default(), AnyDesign::framing)
+        self.design().map_or(Framing::default(), |design| design.about().framing)
     }
 
     /// What a node is told of the group, the first one if there are several; nothing if it takes no part.
@@ -318,6 +320,11 @@ impl Cluster {
     /// The share of the data that goes over ranks that relay, in a design where some does.
     pub fn relayed(&self) -> Option<f64> {
         self.relayed
+    }
+
+    /// Whether the group runs a collective as several others, one after the other.
+    pub fn runs_in_steps(&self, collective: Collective) -> bool {
+        self.in_steps.contains(&collective)
     }
 
     /// The node that a neighbour in a context is, of the group that has all hosts.

@@ -22,6 +22,6 @@ mod wiring;
 pub use cluster::{Cluster, GroupSpec, address};
 pub use install::{Ports, SetUpError};
 pub use managed::{MadeGroup, ManagedCluster, ManagedSetup};
-pub use memory::{EARLY_WRITE_RESPONSE, MemoryLayout, MemorySetup, Stream, expected};
+pub use memory::{EARLY_WRITE_RESPONSE, MemoryLayout, MemorySetup, Stream, expected, unit_of};
 pub use scenario::{ClusterError, demand, token_length};
 pub use wiring::{NodeIndex, Wiring, WiringEnd, WiringLink, WiringNode};

@@ -79,7 +79,8 @@ impl ManagedCluster {
         let policy = setup.policy()?;
         let config = ManagerConfig { policy, fallback, ..ManagerConfig::default() };
         let mut manager = Manager::new(catalog, config);
-        let designs: BTreeSet<String> = catalog.iter().map(|design| design.name().to_owned()).collect();
+        let designs: BTreeSet<String> =
+            catalog.above_queue_pairs().map(|design| design.name().to_owned()).collect();
         for node in descriptions(&wiring, &address, &designs, memory) {
             manager.attach(node, &[], &mut Vec::new()).expect("names and addresses of nodes differ");
         }
@@ -105,7 +106,9 @@ impl ManagedCluster {
         let wiring = self.cluster.wiring();
         let hosts: Vec<NodeIndex> = hosts.iter().map(|&host| wiring.host(Rank(host))).collect();
         let members = hosts.iter().map(|&host| wiring.nodes()[host].name.clone()).collect();
-        if let Some(first) = self.cluster.design().filter(|first| first.framing() != design.framing()) {
+        if let Some(first) =
+            self.cluster.design().filter(|first| first.about().framing != design.about().framing)
+        {
             let expected = format!("designs with frames of one kind, as {} has them", first.name());
             return Err(Refusal::new(expected, design.name(), "run them apart").into());
         }

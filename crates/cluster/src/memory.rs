@@ -5,7 +5,10 @@
 //! a unit in each of them (SCIN 3.4: several synchronisation resources, several wave controllers). What that takes, designs say.
 
 use quincunx_collective::{Collective, Payload, Rank, reference};
-use quincunx_design::{AnyMemoryDesign, MemoryPlacement, MemoryStream, PayloadKind, Refusal, Settings};
+use quincunx_design::{
+    AcceleratorFabric, AnyDesign, AnySwitchUnit, Context, MemoryContext, MemoryNode, MemoryStream,
+    PayloadKind, Place, Placement, Refusal, Role, Settings, SwitchPart,
+};
 use quincunx_engine::shared_memory::{InPlaceRequest, Span, WordId};
 use quincunx_memory::{EndpointConfig, PortConfig, Scatter};
 use quincunx_nodes::fabric::{AcceleratorConfig, FabricConfig, FabricSwitchConfig};
@@ -22,7 +25,7 @@ pub const EARLY_WRITE_RESPONSE: bool = true;
 #[derive(Clone, Debug)]
 pub struct Stream {
     /// How.
-    pub design: &'static dyn AnyMemoryDesign,
+    pub design: &'static dyn AnyDesign,
     /// The values of its parameters.
     pub settings: Settings,
     /// What. Streams that run side by side have spans of their own.
@@ -33,7 +36,7 @@ pub struct Stream {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemorySetup {
     /// How many there are, and how packets are cut.
-    pub placement: MemoryPlacement,
+    pub fabric: AcceleratorFabric,
     /// The buffers of each link.
     pub port: PortConfig,
     /// From a request's arrival at an accelerator to its response.
@@ -54,8 +57,10 @@ pub struct MemorySetup {
 
 /// A stream and what it has for itself.
 struct StreamDesign {
-    design: &'static dyn AnyMemoryDesign,
+    design: &'static dyn AnyDesign,
     settings: Settings,
+    /// By rank.
+    roles: Vec<Role>,
     stream: MemoryStream,
 }
 
@@ -87,23 +92,24 @@ impl MemoryLayout {
         let mut layout = Self { setup: *setup, places, units, words: 0, memory: setup.memory };
         let mut scratch = Vec::new();
         for Stream { design, settings, request } in streams {
-            let needs = design.needs(settings, &setup.placement, request)?;
+            let plan = design.plan(settings, &Placement::on_memory(setup.fabric, *request))?;
+            let needs = plan.memory;
             let span = request.span;
             let tail = Span { offset: span.offset + span.length, length: needs.tail };
             layout.memory = layout.memory.max(tail.offset + tail.length);
             scratch.push(needs.scratch);
             let stream = MemoryStream {
                 request: *request,
-                form: design.form(settings)?,
+                form: plan.form,
                 number: layout.share(*design, settings)?,
                 first_word: WordId(layout.words),
                 tail,
                 scratch: Span { offset: 0, length: 0 },
                 times: setup.times,
-                mutation: setup.mutation,
             };
             layout.words += needs.words;
-            layout.places.push(StreamDesign { design: *design, settings: settings.clone(), stream });
+            let (settings, roles) = (settings.clone(), plan.ranks);
+            layout.places.push(StreamDesign { design: *design, settings, roles, stream });
         }
         // Scratch memory lies behind all vectors.
         for (place, length) in layout.places.iter_mut().zip(scratch) {
@@ -114,8 +120,8 @@ impl MemoryLayout {
     }
 
     /// Gives the next stream a share of the unit that its design needs, if it needs one: its number there.
-    fn share(&mut self, design: &dyn AnyMemoryDesign, settings: &Settings) -> Result<u16, Refusal> {
-        let Some(kind) = design.unit_kind() else { return Ok(0) };
+    fn share(&mut self, design: &dyn AnyDesign, settings: &Settings) -> Result<u16, Refusal> {
+        let Some(kind) = design.about().unit else { return Ok(0) };
         let next = self.places.len();
         let Some(unit) = self.units.iter_mut().find(|unit| unit.kind == kind) else {
             self.units.push(Unit { kind, streams: vec![next] });
@@ -151,20 +157,28 @@ impl MemoryLayout {
     /// # Errors
     /// If a design's parameters do not suit the placement.
     pub fn accelerator<P: PayloadKind>(&self, rank: u16) -> Result<FabricConfig<P>, Refusal> {
-        let MemorySetup { placement, port, response_latency, add_rate, scatter, .. } = self.setup;
-        let kernels = self.places.iter().map(|StreamDesign { design, settings, stream }| {
-            P::memory_parts(*design).kernel_part(settings, &placement, stream, Rank(rank))
+        let MemorySetup { fabric, port, response_latency, add_rate, scatter, mutation, .. } = self.setup;
+        let kernels = self.places.iter().map(|StreamDesign { design, settings, roles, stream }| {
+            let context = MemoryContext {
+                fabric,
+                node: MemoryNode::Accelerator(Rank(rank)),
+                settings,
+                role: &roles[usize::from(rank)],
+                streams: core::slice::from_ref(stream),
+            };
+            let context = Context { place: Place::Memory(context), mutation };
+            P::parts(*design).endpoint_part(&context)?.part.kernel()
         });
         Ok(FabricConfig::Accelerator(AcceleratorConfig {
             endpoint: EndpointConfig {
                 rank: Rank(rank),
-                switches: (0..placement.switches).map(|index| placement.switch(index)).collect(),
+                switches: (0..fabric.switches).map(|index| fabric.switch(index)).collect(),
                 memory: self.memory,
                 words: self.words,
-                format: placement.format,
+                format: fabric.format,
                 response_latency,
                 scatter,
-                load_window: u32::from(placement.load_window),
+                load_window: u32::from(fabric.load_window),
                 add_rate,
                 reduction: self.places.first().map(|place| place.stream.request.reduction),
             },
@@ -178,19 +192,44 @@ impl MemoryLayout {
     /// # Errors
     /// As [`accelerator`](Self::accelerator).
     pub fn switch<P: PayloadKind>(&self, index: u16) -> Result<FabricConfig<P>, Refusal> {
-        let MemorySetup { placement, port, early_write_response, .. } = self.setup;
+        let MemorySetup { fabric, port, early_write_response, mutation, .. } = self.setup;
         let unit = |unit: &Unit| {
             let streams: Vec<MemoryStream> = unit.streams.iter().map(|&at| self.places[at].stream).collect();
             let StreamDesign { design, settings, .. } = &self.places[unit.streams[0]];
-            P::memory_parts(*design).unit_part(settings, &placement, index, &streams)
+            unit_of(*design, settings, fabric, index, &streams, mutation)
         };
         Ok(FabricConfig::Switch(FabricSwitchConfig {
-            node: placement.switch(index),
-            ports: placement.accelerators,
+            node: fabric.switch(index),
+            ports: fabric.accelerators,
             port,
             early_write_response,
             units: self.units.iter().map(unit).collect::<Result<_, Refusal>>()?,
         }))
+    }
+}
+
+/// What computes in a switch, for all streams that share it.
+///
+/// # Errors
+/// If the parameters do not suit the fabric, or the design's switches forward only.
+pub fn unit_of<P: PayloadKind>(
+    design: &dyn AnyDesign,
+    settings: &Settings,
+    fabric: AcceleratorFabric,
+    switch: u16,
+    streams: &[MemoryStream],
+    mutation: Option<&str>,
+) -> Result<Box<dyn AnySwitchUnit<P>>, Refusal> {
+    let role = Role::of(&())?;
+    let node = MemoryNode::Switch(switch);
+    let context = MemoryContext { fabric, node, settings, role: &role, streams };
+    match P::parts(design).switch_part(&Context { place: Place::Memory(context), mutation })?.part {
+        SwitchPart::Unit(unit) => Ok(unit),
+        _ => Err(Refusal::new(
+            "a design with a unit in the switches of a memory fabric",
+            design.name(),
+            "name another design, or another fabric",
+        )),
     }
 }
 

@@ -4,7 +4,7 @@ use crate::{Cluster, GroupSpec, Wiring, address};
 use quincunx_collective::Routing;
 use quincunx_design::{AnyDesign, Demand, FabricKind, Refusal};
 use quincunx_fabric::LinkProperties;
-use quincunx_scenario::{Fabric, FabricDesign, Scenario, ScenarioError, TokenBatch, TopologyName};
+use quincunx_scenario::{Fabric, Scenario, ScenarioError, TokenBatch, TopologyName};
 use quincunx_units::ByteCount;
 
 /// Why a scenario gives no cluster.
@@ -76,7 +76,7 @@ impl Cluster {
         design: &'static dyn AnyDesign,
         longest: ByteCount,
     ) -> Result<Self, ClusterError> {
-        let settings = scenario.settings(FabricDesign::Packets(design))?;
+        let settings = scenario.settings(design)?;
         Self::with_settings(scenario, &GroupSpec::new(design, settings, demand(scenario, longest)))
     }
 

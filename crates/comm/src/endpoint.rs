@@ -76,16 +76,16 @@ impl Endpoint {
     pub fn attach(catalog: Catalog, options: Options) -> Result<Self, CommError> {
         options.check()?;
         let design = catalog.find(&options.design, FabricKind::Tree)?;
-        if design.framing() != Framing::RoceV2 {
+        if design.about().framing != Framing::RoceV2 {
             return Err(CommError::misuse(
                 "a design whose frames are those of RoCE v2",
-                format!("{}, whose frames are {}", design.name(), design.framing()),
+                format!("{}, whose frames are {}", design.name(), design.about().framing),
                 "name another design",
             ));
         }
         let address = options.own_address()?;
         let transport = TransportOptions::Udp(UdpOptions::default());
-        let designs = catalog.iter().filter(|design| design.framing() == Framing::RoceV2);
+        let designs = catalog.above_queue_pairs().filter(|design| design.about().framing == Framing::RoceV2);
         let process = ProcessOptions {
             description: NodeDescription {
                 name: options.node(options.rank),
@@ -204,7 +204,7 @@ impl Endpoint {
         let fallback = made.fallback.map(|lack| lack.to_string());
         *self.0.fallback.lock().unwrap_or_else(PoisonError::into_inner) = fallback;
         let tree = made.group;
-        let writes = self.0.catalog.on(FabricKind::Mesh).find(|design| design.offers_writes());
+        let writes = self.0.catalog.on(FabricKind::Mesh).find(|design| design.about().writes);
         let Some(writes) = writes else { return Ok([tree.0, tree.0]) };
         let request = GroupRequest {
             settings: self.settings_of_messages(writes)?,

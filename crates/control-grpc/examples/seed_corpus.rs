@@ -23,7 +23,8 @@ fn message(kind: u8, message: &impl Message) -> Vec<u8> {
 
 fn node(name: &str, last: u8, role: proto::Role) -> proto::NodeDescription {
     let is_switch = role == proto::Role::Switch;
-    let designs = CATALOG.iter().filter(|_| is_switch).map(|design| design.name().to_owned()).collect();
+    let designs =
+        CATALOG.above_queue_pairs().filter(|_| is_switch).map(|design| design.name().to_owned()).collect();
     proto::NodeDescription {
         name: name.to_owned(),
         role: role.into(),
@@ -51,7 +52,7 @@ fn wanted(design: &dyn AnyDesign, name: &str, mesh: &str) -> proto::InitGroupReq
         members: vec!["a".into(), "b".into()],
         design: Some(proto::Design {
             name: design.name().into(),
-            version: design.version(),
+            version: design.about().version,
             parameters: design.defaults().to_text(),
         }),
         mesh: mesh.into(),
@@ -79,7 +80,7 @@ fn seeds() -> Vec<(String, Vec<Vec<u8>>)> {
         ]
     };
     let mut seeds = Vec::new();
-    for design in CATALOG.iter() {
+    for design in CATALOG.above_queue_pairs() {
         let mut day = there();
         day.push(message(2, &wanted(design, "train", "")));
         day.extend(["a", "b", "s"].map(|node| report(node, Report::Installed(proto::Installed {}))));
@@ -94,7 +95,7 @@ fn seeds() -> Vec<(String, Vec<Vec<u8>>)> {
             seeds.push((name, day));
         }
     }
-    let first = CATALOG.iter().next().expect("a catalog with designs");
+    let first = CATALOG.above_queue_pairs().next().expect("a catalog with designs");
     let mut refused = there();
     refused.push(message(2, &wanted(first, "train", "")));
     refused.push(report("a", Report::Refused(proto::Refused { reason: "no room".into() })));

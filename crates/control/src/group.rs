@@ -148,7 +148,7 @@ impl GroupRequest {
             owner: String::new(),
             members,
             design: design.name().to_string(),
-            version: design.version(),
+            version: design.about().version,
             settings: design.defaults(),
             mesh: None,
             rates: LinkRates::ALIKE,

@@ -36,7 +36,7 @@ use alloc::vec::Vec;
 use contend::name_of;
 use core::hash::{Hash, Hasher};
 use core::net::IpAddr;
-use cores::{Lanes, lanes_of};
+use cores::Lanes;
 use inquiry::Inquiry;
 use life::{Ending, State};
 use nodes::{Nodes, Taken};
@@ -592,7 +592,7 @@ impl Manager {
         let sharers = self.sharers(&planned, wanted);
         let Planned { design, settings, plan, names, links, conflicts, contending } = planned;
         // Switches tell a group's lanes apart by the numbers that follow its own.
-        let count = lanes_of(design, &settings);
+        let count = plan.lanes;
         // What it falls back to has a number of its own, before the group's: that is the newest of which nodes are told.
         let among_hosts = GroupId(self.next_group);
         let group = GroupId(self.next_group + u32::from(contending.is_some()));
@@ -604,7 +604,7 @@ impl Manager {
         let naming = Naming {
             group,
             design: design.name().to_string(),
-            version: design.version(),
+            version: design.about().version,
             settings,
             fabric: wanted.fabric(),
             domains: wanted.mesh.map_or(1, |mesh| mesh.domains()),
@@ -634,7 +634,7 @@ impl Manager {
             let naming = Naming {
                 group: among_hosts,
                 design: contending.design.name().to_string(),
-                version: contending.design.version(),
+                version: contending.design.about().version,
                 settings: contending.settings.clone(),
                 initial_psn: initial_psn(among_hosts),
                 ..naming.clone()

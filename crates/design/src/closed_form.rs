@@ -1,6 +1,7 @@
 //! Closed forms that papers publish of their designs: what a simulation is held against where a figure is a formula. As printed; where a
 //! simulation finds another count, the experiment says so.
 
+use crate::{Refusal, Settings};
 use quincunx_fabric::{IncTree, LinkProperties};
 use quincunx_units::{ByteCount, Probability};
 use serde::Deserialize;
@@ -28,4 +29,16 @@ pub struct Premises<'a> {
     pub size: ByteCount,
     /// Of a frame on a link.
     pub loss: Probability,
+}
+
+/// The closed forms of a design's paper.
+#[derive(Clone, Copy, Debug)]
+pub struct Reference {
+    /// The design's name.
+    pub design: &'static str,
+    /// What a form gives for its parameters.
+    ///
+    /// # Errors
+    /// If the values make no sense.
+    pub value: fn(ClosedForm, &Settings, &Premises<'_>) -> Result<f64, Refusal>,
 }

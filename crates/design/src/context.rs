@@ -1,13 +1,15 @@
 //! What a node is told of a group: its local context (EPIC 4.1, "States and Context"), whatever the design.
 
-use crate::{FabricKind, Refusal, Settings};
+use crate::{FabricKind, MemoryContext, Refusal, Settings};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::hash::{Hash, Hasher};
+use core::str::FromStr;
 use quincunx_collective::{GroupId, Rank};
+use quincunx_engine::MAX_LANES;
 use quincunx_units::ByteCount;
 use quincunx_wire::{Endpoint, Psn};
 use serde::Serialize;
@@ -57,6 +59,85 @@ impl Role {
         serde_json::from_str(text)
             .map(Self)
             .map_err(|error| Refusal::new("a role as JSON", error, "run the same version at both ends"))
+    }
+}
+
+/// What a node is told, for one of its parts.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// Where it is, and with whom.
+    pub place: Place<'a>,
+    /// A rule to break, by its name in [`Model::mutations`](crate::Model::mutations): for the checker alone.
+    pub mutation: Option<&'a str>,
+}
+
+/// Where a part runs.
+#[derive(Clone, Copy, Debug)]
+pub enum Place<'a> {
+    /// In a group of nodes with queue pairs.
+    Group(&'a GroupContext),
+    /// On a memory fabric.
+    Memory(MemoryContext<'a>),
+}
+
+impl<'a> Context<'a> {
+    /// In a group, with all rules kept.
+    pub const fn of(group: &'a GroupContext) -> Self {
+        Self { place: Place::Group(group), mutation: None }
+    }
+
+    /// The group.
+    ///
+    /// # Errors
+    /// If this is a memory fabric.
+    pub fn group(&self) -> Result<&'a GroupContext, Refusal> {
+        match self.place {
+            Place::Group(group) => Ok(group),
+            Place::Memory(_) => Err(Refusal::new(
+                "a group of hosts with queue pairs",
+                "a memory fabric",
+                "name another design, or another fabric",
+            )),
+        }
+    }
+
+    /// The memory fabric.
+    ///
+    /// # Errors
+    /// If this is a group of hosts.
+    pub fn memory(&self) -> Result<&MemoryContext<'a>, Refusal> {
+        match &self.place {
+            Place::Memory(memory) => Ok(memory),
+            Place::Group(_) => Err(Refusal::new(
+                "a memory fabric",
+                "a group of hosts with queue pairs",
+                "name another design, or another fabric",
+            )),
+        }
+    }
+
+    /// The rule to break, in the design's own words.
+    ///
+    /// # Errors
+    /// If there is no such rule.
+    pub fn mutation<M: FromStr<Err: core::error::Error>>(&self) -> Result<Option<M>, Refusal> {
+        self.mutation.map(str::parse).transpose().map_err(|error| Refusal::of(&error))
+    }
+
+    /// The parameters.
+    pub(crate) fn settings(&self) -> &'a Settings {
+        match self.place {
+            Place::Group(group) => &group.settings,
+            Place::Memory(memory) => memory.settings,
+        }
+    }
+
+    /// What the node is to do.
+    pub(crate) fn role(&self) -> &'a Role {
+        match self.place {
+            Place::Group(group) => &group.role,
+            Place::Memory(memory) => memory.role,
+        }
     }
 }
 
@@ -114,6 +195,10 @@ pub struct GroupContext {
     pub initial_psn: Psn,
     /// Whether peers may write to registered memory.
     pub remote_write: bool,
+    /// Whether queue pairs at both ends tell each other of their receive requests.
+    pub credits: bool,
+    /// Lanes whose connections it has, one lane's after the other's.
+    pub lanes: u16,
     /// Buffers that a switch must have for it.
     pub memory: ByteCount,
     /// Where in the switch's memory they begin: the pointer of EPIC 6.1. Zero until somebody gives memory away.
@@ -137,17 +222,29 @@ pub struct Contention {
 }
 
 impl GroupContext {
+    /// Which rank the node runs.
+    ///
+    /// # Errors
+    /// If it is a switch.
+    pub fn rank(&self) -> Result<Rank, Refusal> {
+        match self.node {
+            Node::Rank(rank) => Ok(rank),
+            Node::Switch => Err(Refusal::new("a rank", "a switch", "run the same version at both ends")),
+        }
+    }
+
     /// The contexts of a group's lanes: each with its part of connections and memory, and at a switch with a number of its own, the next ones
     /// after the group's, which nobody else has.
     ///
     /// # Errors
     /// If there are not as many connections in each lane.
-    pub fn in_lanes(&self, lanes: u16) -> Result<Vec<Self>, Refusal> {
+    pub fn in_lanes(&self) -> Result<Vec<Self>, Refusal> {
+        let lanes = self.lanes;
         if lanes == 1 {
             return Ok(alloc::vec![self.clone()]);
         }
         let each = self.connections.len() / usize::from(lanes).max(1);
-        if each == 0 || each * usize::from(lanes) != self.connections.len() {
+        if lanes > MAX_LANES || each == 0 || each * usize::from(lanes) != self.connections.len() {
             return Err(Refusal::new(
                 format!("as many connections in each of {lanes} lanes"),
                 format!("{} in all", self.connections.len()),
@@ -160,6 +257,7 @@ impl GroupContext {
             memory,
             memory_offset: self.memory_offset + memory * u64::from(lane),
             connections: connections.to_vec(),
+            lanes: 1,
             ..self.clone()
         };
         Ok((0..).zip(self.connections.chunks_exact(each)).map(lane).collect())

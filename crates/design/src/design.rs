@@ -1,20 +1,62 @@
-//! A design that runs above queue pairs, or in switches that RoCE frames pass through: what its crate implements, and what everybody else
-//! sees of it.
+//! A design: what its crate implements, and what everybody else sees of it.
 
 use crate::{
-    AnyDatapath, AnyMemoryDesign, ClosedForm, FabricKind, GroupContext, Help, MemoryParts, Model, Params,
-    Placement, Plan, Premises, Refusal, Role, Settings, Transport,
+    About, AnyDatapath, AnySwitchUnit, Context, FabricKind, Help, Params, Place, Placement, Plan, Refusal,
+    Role, Settings, Transport,
 };
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::vec::Vec;
 use core::fmt::Debug;
 use quincunx_collective::{Collective, LengthOnly, Numbers, Payload, Provenance};
+use quincunx_engine::Lanes;
+use quincunx_engine::shared_memory::AnyKernel;
 use quincunx_engine::verbs::AnyProgram;
-use quincunx_wire::Framing;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// What a switch runs for a group.
+/// What a rank runs.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Endpoint<P: Payload> {
+    /// A host: this runs above its queue pairs.
+    Program(Box<dyn AnyProgram<P>>),
+    /// An accelerator: this reads and writes others' memory.
+    Kernel(Box<dyn AnyKernel<P>>),
+}
+
+impl<P: Payload> Endpoint<P> {
+    /// What runs above queue pairs.
+    ///
+    /// # Errors
+    /// If it is a kernel.
+    pub fn program(self) -> Result<Box<dyn AnyProgram<P>>, Refusal> {
+        match self {
+            Self::Program(program) => Ok(program),
+            Self::Kernel(_) => Err(Refusal::new(
+                "a design above queue pairs",
+                "one that runs on a memory fabric",
+                "name another design, or another fabric",
+            )),
+        }
+    }
+
+    /// What runs on an accelerator.
+    ///
+    /// # Errors
+    /// If it is a program.
+    pub fn kernel(self) -> Result<Box<dyn AnyKernel<P>>, Refusal> {
+        match self {
+            Self::Kernel(kernel) => Ok(kernel),
+            Self::Program(_) => Err(Refusal::new(
+                "a design that runs on a memory fabric",
+                "one above queue pairs",
+                "name another design, or another fabric",
+            )),
+        }
+    }
+}
+
+/// What a switch runs.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum SwitchPart<P: Payload> {
     /// Connections end at the switch; this runs above its queue pairs, as on a rank.
@@ -22,65 +64,28 @@ pub enum SwitchPart<P: Payload> {
     /// Frames for the switch pass through this.
     Datapath(Box<dyn AnyDatapath<P>>),
     /// Frames from rank to rank pass through this on their way: those of the connections that the plan names as passing.
-    Passage(Box<dyn AnyDatapath<P>>),
+    Passing(Box<dyn AnyDatapath<P>>),
+    /// Packets of a memory fabric are taken by this.
+    Unit(Box<dyn AnySwitchUnit<P>>),
 }
 
-/// What a design says of itself; everything else asks. One implementation in each engine crate, one line in the catalog.
+/// A design: what it *is* is data, what it *does* is three functions. One implementation in each engine's crate, one line in the
+/// catalog for each of its values.
 ///
 /// What it promises: [`plan`](Self::plan) is a pure function; parts are made of a node's context alone; whatever a peer sends, parts do
 /// not panic.
 pub trait Design: Debug + Send + Sync + 'static {
     /// Every option, typed, with units and defaults. The same keys in TOML, `--set`, JSON and the manager's messages.
-    type Params: Params + AsRef<Transport>;
+    type Params: Params;
     /// What the plan says to a rank beside its connections; `()` if that is nothing.
     type RankRole: Serialize + DeserializeOwned;
     /// The same for a switch; `()` for a design among hosts.
     type SwitchRole: Serialize + DeserializeOwned;
 
-    /// What people call it: `epic-3`.
-    fn name(&self) -> &'static str;
+    /// What it is.
+    fn about(&self) -> &About;
 
-    /// What it is, in a line.
-    fn summary(&self) -> &'static str;
-
-    /// Where it runs.
-    fn fabrics(&self) -> &'static [FabricKind];
-
-    /// What it offers; the root of those that have one is any.
-    fn collectives(&self, fabric: FabricKind) -> &'static [Collective];
-
-    /// Whether it offers writes of the application's own.
-    fn offers_writes(&self) -> bool {
-        false
-    }
-
-    /// The version of its parameters and roles, for nodes of several builds.
-    fn version(&self) -> u32 {
-        1
-    }
-
-    /// Designs whose parts in switches it can use beside its own: a switch that offers one of them can be in its trees.
-    fn parts_of(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    /// Keys that presets and drivers leave as they are, for they are its frames and buffers: only who names one sets it.
-    fn keeps(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    /// What its frames must be on real links. With RoCE v1 they pass through switches' processes on their way.
-    fn framing(&self) -> Framing {
-        Framing::RoceV2
-    }
-
-    /// Whether both ends of its connections are queue pairs of nodes, which then tell each other of their receive requests
-    /// (InfiniBand Architecture 9.7.7.2), so that nobody sends what there is no room for. What passes through a switch to several does not.
-    fn has_credits(&self, _params: &Self::Params) -> bool {
-        false
-    }
-
-    /// Who is connected with whom, what each node is to do, and what switches must have for it.
+    /// Who is connected with whom, what each node is to do, and what it must have for that.
     ///
     /// # Errors
     /// If the placement does not suit the design, or the parameters do not suit the placement.
@@ -90,19 +95,18 @@ pub trait Design: Debug + Send + Sync + 'static {
         placement: &Placement,
     ) -> Result<Plan<Self::RankRole, Self::SwitchRole>, Refusal>;
 
-    /// What runs on a rank. `mutation` names a rule to break, for the checker alone.
+    /// What runs on a rank.
     ///
     /// # Errors
     /// If the context makes no sense.
-    fn rank<P: Payload>(
+    fn endpoint<P: Payload>(
         &self,
         params: &Self::Params,
         role: Self::RankRole,
-        context: &GroupContext,
-        mutation: Option<&str>,
-    ) -> Result<Box<dyn AnyProgram<P>>, Refusal>;
+        context: &Context<'_>,
+    ) -> Result<Endpoint<P>, Refusal>;
 
-    /// What runs in a switch.
+    /// What runs in a switch. On a memory fabric it is for all streams that share it.
     ///
     /// # Errors
     /// If the context makes no sense, or the design has nothing to run there.
@@ -110,215 +114,143 @@ pub trait Design: Debug + Send + Sync + 'static {
         &self,
         _params: &Self::Params,
         _role: Self::SwitchRole,
-        _context: &GroupContext,
-        _mutation: Option<&str>,
+        _context: &Context<'_>,
     ) -> Result<SwitchPart<P>, Refusal> {
         Err(Refusal::new(
-            alloc::format!("a rank for {}, which runs among hosts", self.name()),
+            format!("a rank for {}, which has nothing in switches", self.about().name),
             "a switch",
             "run the same version at both ends",
         ))
     }
+}
 
-    /// Whether a collective is several others one after the other, one for each rank as their root: ReduceScatter as Reduces,
-    /// AllGather as Broadcasts.
-    fn runs_in_steps(&self, _params: &Self::Params, _collective: Collective) -> bool {
-        false
-    }
-
-    /// What a closed form of the design's paper says; none if it has no such form.
-    fn closed_form(
-        &self,
-        _form: ClosedForm,
-        _params: &Self::Params,
-        _premises: &Premises<'_>,
-    ) -> Option<f64> {
-        None
-    }
-
-    /// What the checker must know.
-    fn model(&self) -> Model {
-        Model::PLAIN
-    }
+/// A part, and how the queue pairs below it are set up; a memory fabric has none.
+#[derive(Debug)]
+pub struct Installed<T> {
+    /// What runs.
+    pub part: T,
+    /// The queue pairs.
+    pub transport: Transport,
 }
 
 /// What nodes run of a design, for one kind of payload.
 pub trait Parts<P: Payload> {
-    /// What runs on the rank of a context.
+    /// What runs on the rank of a context, in all of its lanes.
     ///
     /// # Errors
     /// If the context makes no sense, or is another version's.
-    fn rank_part(
-        &self,
-        context: &GroupContext,
-        mutation: Option<&str>,
-    ) -> Result<Box<dyn AnyProgram<P>>, Refusal>;
+    fn endpoint_part(&self, context: &Context<'_>) -> Result<Installed<Endpoint<P>>, Refusal>;
 
-    /// What runs in the switch of a context.
+    /// What runs in the switch of a context, which is one lane's.
     ///
     /// # Errors
-    /// As [`rank_part`](Self::rank_part).
-    fn switch_part(&self, context: &GroupContext, mutation: Option<&str>) -> Result<SwitchPart<P>, Refusal>;
+    /// As [`endpoint_part`](Self::endpoint_part).
+    fn switch_part(&self, context: &Context<'_>) -> Result<Installed<SwitchPart<P>>, Refusal>;
 }
 
 /// A design as everybody sees it: what [`Design`] says, without its types.
 pub trait AnyDesign: Debug + Send + Sync + Parts<Numbers> + Parts<LengthOnly> + Parts<Provenance> {
-    /// [`Design::name`].
-    fn name(&self) -> &'static str;
-    /// [`Design::summary`].
-    fn summary(&self) -> &'static str;
-    /// [`Design::fabrics`].
-    fn fabrics(&self) -> &'static [FabricKind];
-    /// [`Design::collectives`].
-    fn collectives(&self, fabric: FabricKind) -> &'static [Collective];
-    /// [`Design::offers_writes`].
-    fn offers_writes(&self) -> bool;
-    /// [`Design::version`].
-    fn version(&self) -> u32;
-    /// [`Design::parts_of`].
-    fn parts_of(&self) -> &'static [&'static str];
-    /// [`Design::keeps`].
-    fn keeps(&self) -> &'static [&'static str];
-    /// [`Design::framing`].
-    fn framing(&self) -> Framing;
-    /// [`Design::has_credits`].
-    ///
-    /// # Errors
-    /// If the settings are not the design's.
-    fn has_credits(&self, settings: &Settings) -> Result<bool, Refusal>;
-    /// [`Design::runs_in_steps`].
-    ///
-    /// # Errors
-    /// If the values make no sense.
-    fn runs_in_steps(&self, settings: &Settings, collective: Collective) -> Result<bool, Refusal>;
-    /// [`Design::closed_form`].
-    ///
-    /// # Errors
-    /// If the values make no sense, or the design has no such form.
-    fn closed_form(
-        &self,
-        form: ClosedForm,
-        settings: &Settings,
-        premises: &Premises<'_>,
-    ) -> Result<f64, Refusal>;
-    /// [`Design::model`].
-    fn model(&self) -> Model;
+    /// What it is.
+    fn about(&self) -> &About;
+
     /// Every key of its parameters, with what it means.
     fn help(&self) -> Vec<Help>;
+
     /// The defaults of its parameters.
     fn defaults(&self) -> Settings;
+
+    /// The defaults of those that mean something on a kind of fabric.
+    fn defaults_on(&self, fabric: FabricKind) -> Settings;
+
     /// Sets a key of its parameters; see [`Settings::set`].
     ///
     /// # Errors
     /// As there.
     fn set(&self, settings: &mut Settings, key: &str, value: &serde_json::Value) -> Result<(), Refusal>;
+
     /// Whether the values make sense, and how queue pairs are set up with them.
     ///
     /// # Errors
     /// If they make none.
     fn transport(&self, settings: &Settings) -> Result<Transport, Refusal>;
+
     /// [`Design::plan`].
     ///
     /// # Errors
-    /// As there, and if the values make no sense.
+    /// As there, if the values make no sense, or if the design does not offer what is asked for.
     fn plan(&self, settings: &Settings, placement: &Placement) -> Result<Plan, Refusal>;
+
+    /// What people call it.
+    fn name(&self) -> &'static str {
+        self.about().name
+    }
+
+    /// What it is, in a line.
+    fn summary(&self) -> &'static str {
+        self.about().summary
+    }
+
+    /// What it offers on a kind of fabric; the root of those that have one is any.
+    fn collectives(&self, fabric: FabricKind) -> &'static [Collective] {
+        self.about().collectives(fabric)
+    }
 }
 
 impl<D: Design, P: Payload> Parts<P> for D {
-    fn rank_part(
-        &self,
-        context: &GroupContext,
-        mutation: Option<&str>,
-    ) -> Result<Box<dyn AnyProgram<P>>, Refusal> {
-        self.rank(&params(self, context)?, context.role.get()?, context, mutation)
+    fn endpoint_part(&self, context: &Context<'_>) -> Result<Installed<Endpoint<P>>, Refusal> {
+        let (params, transport) = read(self, context)?;
+        let lanes = match context.place {
+            Place::Group(group) if group.lanes != 1 => group.in_lanes()?,
+            _ => {
+                let part = self.endpoint(&params, context.role().get()?, context)?;
+                return Ok(Installed { part, transport });
+            }
+        };
+        let queue_pairs = lanes[0].connections.len() as u16;
+        let program = |lane| {
+            let context = Context { place: Place::Group(lane), ..*context };
+            self.endpoint(&params, context.role().get()?, &context)?.program()
+        };
+        let programs = lanes.iter().map(program).collect::<Result<_, Refusal>>()?;
+        let message = (transport.mtu * u64::from(transport.message)).as_usize();
+        let part = Endpoint::Program(Box::new(Lanes::new(programs, queue_pairs, message)));
+        Ok(Installed { part, transport })
     }
 
-    fn switch_part(&self, context: &GroupContext, mutation: Option<&str>) -> Result<SwitchPart<P>, Refusal> {
-        self.switch(&params(self, context)?, context.role.get()?, context, mutation)
+    fn switch_part(&self, context: &Context<'_>) -> Result<Installed<SwitchPart<P>>, Refusal> {
+        let (params, transport) = read(self, context)?;
+        let part = self.switch(&params, context.role().get()?, context)?;
+        Ok(Installed { part, transport })
     }
 }
 
 /// The parameters of a context, if it is this version's and makes sense whatever the design: parts may size buffers by them.
-fn params<D: Design>(design: &D, context: &GroupContext) -> Result<D::Params, Refusal> {
-    let (expected, found) = (design.version(), context.version);
-    if expected != found {
-        return Err(Refusal::new(
-            alloc::format!("version {expected} of the parameters of {}", design.name()),
-            alloc::format!("version {found}"),
-            "run the same version at both ends",
-        ));
+fn read<D: Design>(design: &D, context: &Context<'_>) -> Result<(D::Params, Transport), Refusal> {
+    if let Place::Group(context) = context.place {
+        let (expected, found) = (design.about().version, context.version);
+        if expected != found {
+            return Err(Refusal::new(
+                format!("version {expected} of the parameters of {}", design.about().name),
+                format!("version {found}"),
+                "run the same version at both ends",
+            ));
+        }
+        context.check()?;
     }
-    context.check()?;
-    checked::<D>(&context.settings)
+    checked::<D>(context.settings())
 }
 
 /// The values as the design's own type, if a queue pair could be set up with them.
-fn checked<D: Design>(settings: &Settings) -> Result<D::Params, Refusal> {
+fn checked<D: Design>(settings: &Settings) -> Result<(D::Params, Transport), Refusal> {
     let params = settings.get::<D::Params>()?;
-    params.as_ref().check()?;
-    Ok(params)
+    let transport = params.transport().cloned().unwrap_or_default();
+    transport.check()?;
+    Ok((params, transport))
 }
 
 impl<D: Design> AnyDesign for D {
-    fn name(&self) -> &'static str {
-        Design::name(self)
-    }
-
-    fn summary(&self) -> &'static str {
-        Design::summary(self)
-    }
-
-    fn fabrics(&self) -> &'static [FabricKind] {
-        Design::fabrics(self)
-    }
-
-    fn collectives(&self, fabric: FabricKind) -> &'static [Collective] {
-        Design::collectives(self, fabric)
-    }
-
-    fn offers_writes(&self) -> bool {
-        Design::offers_writes(self)
-    }
-
-    fn version(&self) -> u32 {
-        Design::version(self)
-    }
-
-    fn parts_of(&self) -> &'static [&'static str] {
-        Design::parts_of(self)
-    }
-
-    fn keeps(&self) -> &'static [&'static str] {
-        Design::keeps(self)
-    }
-
-    fn framing(&self) -> Framing {
-        Design::framing(self)
-    }
-
-    fn has_credits(&self, settings: &Settings) -> Result<bool, Refusal> {
-        Ok(Design::has_credits(self, &settings.get()?))
-    }
-
-    fn runs_in_steps(&self, settings: &Settings, collective: Collective) -> Result<bool, Refusal> {
-        Ok(Design::runs_in_steps(self, &settings.get()?, collective))
-    }
-
-    fn closed_form(
-        &self,
-        form: ClosedForm,
-        settings: &Settings,
-        premises: &Premises<'_>,
-    ) -> Result<f64, Refusal> {
-        let value = Design::closed_form(self, form, &settings.get()?, premises);
-        value.ok_or_else(|| {
-            let found = alloc::format!("{}, of which none is published", Design::name(self));
-            Refusal::new(alloc::format!("a design with a closed form of {form:?}"), found, "name another")
-        })
-    }
-
-    fn model(&self) -> Model {
-        Design::model(self)
+    fn about(&self) -> &About {
+        Design::about(self)
     }
 
     fn help(&self) -> Vec<Help> {
@@ -329,37 +261,52 @@ impl<D: Design> AnyDesign for D {
         Settings::defaults::<D::Params>()
     }
 
+    fn defaults_on(&self, fabric: FabricKind) -> Settings {
+        AnyDesign::defaults(self).only(D::Params::tables_on(fabric))
+    }
+
     fn set(&self, settings: &mut Settings, key: &str, value: &serde_json::Value) -> Result<(), Refusal> {
         settings.set::<D::Params>(key, value)
     }
 
     fn transport(&self, settings: &Settings) -> Result<Transport, Refusal> {
-        Ok(checked::<D>(settings)?.as_ref().clone())
+        Ok(checked::<D>(settings)?.1)
     }
 
     fn plan(&self, settings: &Settings, placement: &Placement) -> Result<Plan, Refusal> {
-        let params = checked::<D>(settings)?;
+        if let Some(memory) = &placement.memory {
+            refuse_unoffered(Design::about(self), memory.request.collective, FabricKind::Memory)?;
+        }
+        let (params, transport) = checked::<D>(settings)?;
         let plan = Design::plan(self, &params, placement)?;
         let plan = plan.map_roles(|role| Role::of(&role), |role| Role::of(&role))?;
-        plan.in_lanes(params.as_ref().lanes)
+        plan.in_lanes(transport.lanes)
     }
+}
+
+/// Collectives with a root stand for those with any.
+fn refuse_unoffered(about: &About, collective: Collective, fabric: FabricKind) -> Result<(), Refusal> {
+    let wanted = core::mem::discriminant(&collective);
+    let offered = about.collectives(fabric);
+    if offered.iter().any(|offered| core::mem::discriminant(offered) == wanted) {
+        return Ok(());
+    }
+    let names: Vec<&str> = offered.iter().map(|offered| offered.name()).collect();
+    Err(Refusal::new(
+        format!("a collective that {} offers ({})", about.name, names.join(", ")),
+        collective,
+        "name another design or another collective",
+    ))
 }
 
 /// A kind of payload that nodes can be made for.
 pub trait PayloadKind: Payload {
     /// What nodes run of a design for this kind.
     fn parts(design: &dyn AnyDesign) -> &dyn Parts<Self>;
-
-    /// The same on the memory fabric.
-    fn memory_parts(design: &dyn AnyMemoryDesign) -> &dyn MemoryParts<Self>;
 }
 
 impl PayloadKind for Numbers {
     fn parts(design: &dyn AnyDesign) -> &dyn Parts<Self> {
-        design
-    }
-
-    fn memory_parts(design: &dyn AnyMemoryDesign) -> &dyn MemoryParts<Self> {
         design
     }
 }
@@ -368,18 +315,10 @@ impl PayloadKind for LengthOnly {
     fn parts(design: &dyn AnyDesign) -> &dyn Parts<Self> {
         design
     }
-
-    fn memory_parts(design: &dyn AnyMemoryDesign) -> &dyn MemoryParts<Self> {
-        design
-    }
 }
 
 impl PayloadKind for Provenance {
     fn parts(design: &dyn AnyDesign) -> &dyn Parts<Self> {
-        design
-    }
-
-    fn memory_parts(design: &dyn AnyMemoryDesign) -> &dyn MemoryParts<Self> {
         design
     }
 }

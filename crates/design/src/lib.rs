@@ -4,23 +4,21 @@
 //! engines asks that value and never a name:
 //!
 //! - its [`Params`], typed there, a document of keys ([`Settings`]) everywhere else;
-//! - its [`Plan`], a pure function of parameters and [`Placement`]: connections, roles, switch memory. Manager, simulator, checker and
-//!   tests call this one, and tell nodes their [`GroupContext`];
-//! - its parts: a program above queue pairs on a rank or a switch, or a [`Datapath`] that frames pass through;
-//! - its [`Model`]: what the checker must know.
-//!
-//! A design on the memory fabric is a [`MemoryDesign`] instead: a kernel on each accelerator, and a [`SwitchUnit`] in the switches if they
-//! compute.
+//! - its [`Plan`], a pure function of parameters and [`Placement`]: connections, roles, memory. Manager, simulator, checker and tests call
+//!   this one, and tell nodes their [`Context`];
+//! - its parts: on a rank a program above queue pairs, or a kernel on an accelerator; in a switch a program, a [`Datapath`] that frames pass
+//!   through, or a [`SwitchUnit`] of a memory fabric;
+//! - what it is, as data ([`About`]), with its [`Model`]: what the checker must know.
 #![no_std]
 extern crate alloc;
 
+mod about;
 mod catalog;
 mod closed_form;
 mod context;
 mod datapath;
 mod design;
-mod memory_design;
-mod memory_placement;
+mod memory;
 mod model;
 mod placement;
 mod plan;
@@ -29,15 +27,17 @@ mod settings;
 mod switch_unit;
 mod transport;
 
+pub use about::About;
 pub use catalog::Catalog;
-pub use closed_form::{ClosedForm, Premises};
-pub use context::{ConnectionContext, Contention, GroupContext, Node, Peer, Role};
+pub use closed_form::{ClosedForm, Premises, Reference};
+pub use context::{ConnectionContext, Contention, Context, GroupContext, Node, Peer, Place, Role};
 pub use datapath::{AnyDatapath, Copies, Datapath, DatapathSink, DatapathTimer};
-pub use design::{AnyDesign, Design, Parts, PayloadKind, SwitchPart};
-pub use memory_design::{AnyMemoryDesign, Form, MemoryDesign, MemoryNeeds, MemoryParts};
-pub use memory_placement::{MemoryPlacement, MemoryStream, Quantization};
+pub use design::{AnyDesign, Design, Endpoint, Installed, Parts, PayloadKind, SwitchPart};
+pub use memory::{
+    AcceleratorFabric, Form, MemoryContext, MemoryNeeds, MemoryNode, MemoryStream, Quantization,
+};
 pub use model::Model;
-pub use placement::{Demand, FabricKind, LinkRates, Placement};
+pub use placement::{Demand, FabricKind, LinkRates, Placement, SharedMemory};
 pub use plan::{Connection, ConnectionEnd, Member, Naming, Plan, SwitchPlan};
 pub use refusal::Refusal;
 pub use serde_json::Value;

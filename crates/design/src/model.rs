@@ -1,5 +1,7 @@
 //! What the checker must know of a design, beyond what its engines do.
 
+use crate::FabricKind;
+use alloc::vec::Vec;
 use quincunx_wire::{Operation, RoceHeader};
 
 /// What the checker must know of a design.
@@ -13,8 +15,8 @@ pub struct Model {
     /// Parameters of the smallest group that shows all there is, where the checker's own (packets of one element, messages of one packet,
     /// two on their way) do not suit.
     pub smallest: &'static [(&'static str, &'static str)],
-    /// The rules that can be broken, by name.
-    pub mutations: fn() -> alloc::vec::Vec<&'static str>,
+    /// The rules that can be broken on a kind of fabric, by name.
+    pub mutations: fn(FabricKind) -> Vec<&'static str>,
     /// What a request is called in a counterexample.
     pub request: fn(&RoceHeader) -> &'static str,
     /// What a datapath's timer of a kind is called: "retransmission".
@@ -27,7 +29,7 @@ impl Model {
         is_symmetric: false,
         answers_overtake: false,
         smallest: &[],
-        mutations: alloc::vec::Vec::new,
+        mutations: |_| Vec::new(),
         request: |header| match header.operation {
             Operation::SendOnlyImmediate(_) | Operation::SendLastImmediate(_) => "message",
             Operation::Send(_) => "send",

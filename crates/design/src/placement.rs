@@ -1,9 +1,11 @@
 //! Where a group is to run, and what will be asked of it: what a plan is made from beside parameters.
 
+use crate::{AcceleratorFabric, Refusal};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use core::ops::Range;
 use quincunx_collective::Rank;
+use quincunx_engine::shared_memory::InPlaceRequest;
 use quincunx_fabric::{IncTree, TreeNodeId};
 use quincunx_units::{BitRate, ByteCount};
 
@@ -28,6 +30,11 @@ impl FabricKind {
     /// Every kind.
     pub const ALL: [Self; 6] =
         [Self::Tree, Self::Ring, Self::Mesh, Self::Servers, Self::Memory, Self::MemoryMesh];
+
+    /// Whether ranks speak with each other by queue pairs there; otherwise accelerators issue reads and writes by themselves.
+    pub const fn has_queue_pairs(self) -> bool {
+        !matches!(self, Self::Memory)
+    }
 }
 
 /// What links carry one way, as measured or as known. Only their ratio matters.
@@ -71,6 +78,15 @@ pub enum Demand {
     },
 }
 
+/// Accelerators around switches, and what a stream of collectives does with their memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct SharedMemory {
+    /// Where.
+    pub fabric: AcceleratorFabric,
+    /// What.
+    pub request: InPlaceRequest,
+}
+
 /// Where a group is to run. Ranks are numbered from zero; those of a domain follow each other.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Placement {
@@ -86,6 +102,8 @@ pub struct Placement {
     pub rates: LinkRates,
     /// What is to be asked of the group.
     pub demand: Demand,
+    /// On a memory fabric, what there is in place of all that but the ranks; none where they have queue pairs.
+    pub memory: Option<SharedMemory>,
 }
 
 impl Placement {
@@ -98,7 +116,29 @@ impl Placement {
             offers: BTreeMap::new(),
             rates: LinkRates::ALIKE,
             demand: Demand::Vectors { longest },
+            memory: None,
         }
+    }
+
+    /// A stream of collectives on accelerators around switches.
+    pub fn on_memory(fabric: AcceleratorFabric, request: InPlaceRequest) -> Self {
+        let longest = ByteCount::new(request.span.length as u64);
+        let memory = Some(SharedMemory { fabric, request });
+        Self { memory, ..Self::new(fabric.accelerators, None, longest) }
+    }
+
+    /// The memory fabric, for a design that runs on no other.
+    ///
+    /// # Errors
+    /// If this is none.
+    pub fn shared_memory(&self) -> Result<&SharedMemory, Refusal> {
+        self.memory.as_ref().ok_or_else(|| {
+            Refusal::new(
+                "accelerators around switches",
+                "hosts with queue pairs",
+                "choose a memory fabric such as memory-8",
+            )
+        })
     }
 
     /// Ranks of a domain.

@@ -1,10 +1,12 @@
 //! What a design makes of parameters and a placement: who is connected with whom, what each node is to do, what switches must have.
 
-use crate::{ConnectionContext, FabricKind, GroupContext, Node, Peer, Refusal, Role, Settings};
+use crate::{
+    ConnectionContext, FabricKind, Form, GroupContext, MemoryNeeds, Node, Peer, Refusal, Role, Settings,
+};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
-use quincunx_collective::{GroupId, Rank};
+use quincunx_collective::{Collective, GroupId, Rank};
 use quincunx_fabric::TreeNodeId;
 use quincunx_units::ByteCount;
 use quincunx_wire::{Endpoint, Psn};
@@ -74,11 +76,44 @@ pub struct Plan<R = Role, S = Role> {
     pub connections: Vec<Connection>,
     /// Whether peers may write to registered memory; otherwise they send, and vectors are nobody else's to write to.
     pub remote_write: bool,
+    /// Whether both ends of its connections are queue pairs of nodes, which then tell each other of their receive requests
+    /// (InfiniBand Architecture 9.7.7.2), so that nobody sends what there is no room for. What passes through a switch to several does not.
+    pub credits: bool,
+    /// How many times it stands side by side, each with connections of its own.
+    pub lanes: u16,
     /// The share of the data that goes over ranks that relay, in a design where some does.
     pub relayed: Option<f64>,
+    /// Collectives that are several others one after the other, one for each rank as their root: ReduceScatter as Reduces, AllGather as
+    /// Broadcasts.
+    pub in_steps: &'static [Collective],
+    /// What it makes of the numbers. [`Form::Exact`] if and only if the design [is exact](crate::About::is_exact).
+    pub form: Form,
+    /// What a stream on a memory fabric must have for itself.
+    pub memory: MemoryNeeds,
 }
 
 impl<R, S> Plan<R, S> {
+    /// A stream on a memory fabric.
+    pub fn of_stream(ranks: Vec<R>, memory: MemoryNeeds) -> Self {
+        Self { memory, ..Self::new(ranks, Vec::new()) }
+    }
+
+    /// Ranks that send to each other, and nobody else.
+    pub fn new(ranks: Vec<R>, connections: Vec<Connection>) -> Self {
+        Self {
+            ranks,
+            switches: Vec::new(),
+            connections,
+            remote_write: false,
+            credits: false,
+            lanes: 1,
+            relayed: None,
+            in_steps: &[],
+            form: Form::Exact,
+            memory: MemoryNeeds::default(),
+        }
+    }
+
     /// How many connections a member has.
     pub fn degree(&self, member: Member) -> u32 {
         let ends = self.connections.iter().flat_map(|connection| &connection.ends);
@@ -111,7 +146,12 @@ impl<R, S> Plan<R, S> {
             ranks: self.ranks.into_iter().map(rank).collect::<Result<_, Refusal>>()?,
             connections: self.connections,
             remote_write: self.remote_write,
+            credits: self.credits,
+            lanes: self.lanes,
             relayed: self.relayed,
+            in_steps: self.in_steps,
+            form: self.form,
+            memory: self.memory,
         })
     }
 }
@@ -163,6 +203,7 @@ impl Plan {
         let in_lane =
             |lane| first.iter().map(move |all| Connection { ends: all.ends.map(|end| moved(end, lane)) });
         self.connections = (0..lanes).flat_map(in_lane).collect();
+        self.lanes = lanes;
         Ok(self)
     }
 
@@ -211,6 +252,8 @@ impl Plan {
                 domains: naming.domains,
                 initial_psn: naming.initial_psn,
                 remote_write: self.remote_write,
+                credits: self.credits,
+                lanes: self.lanes,
                 memory,
                 memory_offset: ByteCount::new(0),
                 connections: own.chain(others).collect(),

@@ -3,7 +3,7 @@
 //! The keys are the same in TOML, `--set`, JSON and the manager's messages: paths such as `group.window`. Their types are those of the
 //! fields of the design's [`Params`]; a value is refused with its key, a key that the design does not have with those that it has.
 
-use crate::Refusal;
+use crate::{FabricKind, Refusal, Transport};
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -23,6 +23,16 @@ pub type Help = (&'static str, &'static str);
 pub trait Params: Default + Serialize + DeserializeOwned {
     /// Every key with what it means.
     fn help() -> Vec<Help>;
+
+    /// How queue pairs are set up with it; none for a design that runs on memory fabrics alone.
+    fn transport(&self) -> Option<&Transport> {
+        None
+    }
+
+    /// The tables of keys that mean something on a kind of fabric; all of them if it is not said.
+    fn tables_on(_fabric: FabricKind) -> Option<&'static [&'static str]> {
+        None
+    }
 
     /// Refuses values that do not go together, and those that no run could make sense of.
     ///
@@ -72,6 +82,15 @@ impl Settings {
         Self::of(&T::default())
     }
 
+    /// These tables alone; all if none are named.
+    #[must_use]
+    pub(crate) fn only(mut self, tables: Option<&[&str]>) -> Self {
+        if let Some(tables) = tables {
+            self.0.retain(|table, _| tables.contains(&table.as_str()));
+        }
+        self
+    }
+
     /// The values as the design's own type.
     ///
     /// # Errors
@@ -116,7 +135,9 @@ impl Settings {
         *find(&mut changed, key).expect("the key is there") = value.clone();
         let params: T = serde_json::from_value(Value::Object(changed))
             .map_err(|error| Refusal::from(in_our_order(&error.to_string(), key)))?;
-        *self = Self::of(&params);
+        let Self(mut set) = Self::of(&params);
+        set.retain(|table, _| self.0.contains_key(table));
+        self.0 = set;
         Ok(())
     }
 

@@ -11,6 +11,9 @@ pub static CATALOG: Catalog = Catalog::new(
         &quincunx_epic::EPIC_2,
         &quincunx_epic::EPIC_3,
         &quincunx_epic::EPIC_MIXED,
+        &quincunx_scin::SCIN,
+        &quincunx_nvls::NVLS,
+        &quincunx_cais::CAIS,
         &quincunx_ring::RING,
         &quincunx_ring::TREE,
         &quincunx_ring::DIRECT,
@@ -19,16 +22,10 @@ pub static CATALOG: Catalog = Catalog::new(
         &quincunx_multiwrite::UNICAST_MULTIPATH,
         &quincunx_multiwrite::DIRECT,
         &quincunx_multiwrite::WRITES,
-    ],
-    &[
-        &quincunx_scin::SCIN,
-        &quincunx_nvls::NVLS,
-        &quincunx_cais::CAIS,
-        &quincunx_ring::MEMORY_RING,
-        &quincunx_ring::MEMORY_DIRECT,
         &quincunx_scin::SCIN_INQ,
-        &quincunx_ring::MEMORY_RING_RQ,
+        &quincunx_ring::RING_RQ,
     ],
+    &quincunx_epic::CLOSED_FORMS,
 );
 
 /// The design that a group falls back to when switches have no room for it: among hosts alone.

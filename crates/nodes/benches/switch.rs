@@ -71,7 +71,7 @@ fn record() -> (Switch<Numbers>, Vec<(RoceHeader, Numbers)>) {
     let naming = Naming {
         group: GroupId(1),
         design: AnyDesign::name(&EPIC_3).to_owned(),
-        version: AnyDesign::version(&EPIC_3),
+        version: AnyDesign::about(&EPIC_3).version,
         settings,
         fabric: FabricKind::Tree,
         domains: 1,

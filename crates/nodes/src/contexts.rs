@@ -2,9 +2,11 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use quincunx_design::{AnyDesign, ConnectionContext, GroupContext, Node, PayloadKind, Refusal, Transport};
-use quincunx_engine::verbs::AnyProgram;
-use quincunx_engine::{Lanes, PortId};
+use quincunx_design::{
+    AnyDesign, ConnectionContext, Context, GroupContext, Installed, Node, PayloadKind, Place, Refusal,
+    Transport,
+};
+use quincunx_engine::PortId;
 use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, RateConfig, Reliability};
 
 use crate::host::{HostContention, HostGroup};
@@ -24,26 +26,11 @@ pub fn host_group<P: PayloadKind>(
     mutation: Option<&str>,
     port: impl Fn(&ConnectionContext) -> PortId,
 ) -> Result<HostGroup<P>, Refusal> {
-    let program = rank_program(design, context, mutation)?;
-    let queue_pairs = queue_pairs(design, context, port)?;
+    let context_of_part = Context { place: Place::Group(context), mutation };
+    let Installed { part, transport } = P::parts(design).endpoint_part(&context_of_part)?;
+    let program = part.program()?;
+    let queue_pairs = queue_pairs(&transport, context, port)?;
     Ok(HostGroup { group: context.group, queue_pairs, are_offloaded: false, program, contention: None })
-}
-
-/// What runs on a rank, in all lanes.
-fn rank_program<P: PayloadKind>(
-    design: &dyn AnyDesign,
-    context: &GroupContext,
-    mutation: Option<&str>,
-) -> Result<Box<dyn AnyProgram<P>>, Refusal> {
-    let transport = design.transport(&context.settings)?;
-    if transport.lanes == 1 {
-        return P::parts(design).rank_part(context, mutation);
-    }
-    let lanes = context.in_lanes(transport.lanes)?;
-    let queue_pairs = lanes[0].connections.len() as u16;
-    let programs = lanes.iter().map(|lane| P::parts(design).rank_part(lane, mutation));
-    let message = (transport.mtu * u64::from(transport.message)).as_usize();
-    Ok(Box::new(Lanes::new(programs.collect::<Result<_, _>>()?, queue_pairs, message)))
 }
 
 /// The same of a group whose switches' memory is locked for each invocation: `fallback` is the design that runs among the hosts then.
@@ -91,8 +78,7 @@ pub fn switch_groups<P: PayloadKind>(
     mutation: Option<&str>,
     port: impl Fn(&ConnectionContext) -> PortId,
 ) -> Result<Vec<SwitchGroup<P>>, Refusal> {
-    let lanes = context.in_lanes(design.transport(&context.settings)?.lanes)?;
-    lanes.iter().map(|lane| switch_group(design, lane, mutation, &port)).collect()
+    context.in_lanes()?.iter().map(|lane| switch_group(design, lane, mutation, &port)).collect()
 }
 
 /// The same of a context that is one lane's, or has but one.
@@ -105,23 +91,22 @@ pub fn switch_group<P: PayloadKind>(
     mutation: Option<&str>,
     port: impl Fn(&ConnectionContext) -> PortId,
 ) -> Result<SwitchGroup<P>, Refusal> {
-    let part = P::parts(design).switch_part(context, mutation)?;
+    let context_of_part = Context { place: Place::Group(context), mutation };
+    let Installed { part, transport } = P::parts(design).switch_part(&context_of_part)?;
     let locks = context.contention.as_deref().map(|contention| SwitchLocks {
         edges: contention.edges.iter().map(|edge| lock_edge(edge, port(edge))).collect(),
         has_parent: contention.has_parent,
         memory: (context.memory_offset, context.memory),
     });
-    let edges = queue_pairs(design, context, port)?;
+    let edges = queue_pairs(&transport, context, port)?;
     Ok(SwitchGroup { group: context.group, edges, are_offloaded: false, part, locks })
 }
 
 fn queue_pairs(
-    design: &dyn AnyDesign,
+    transport: &Transport,
     context: &GroupContext,
     port: impl Fn(&ConnectionContext) -> PortId,
 ) -> Result<Vec<(PortId, QueuePairConfig)>, Refusal> {
-    let transport = design.transport(&context.settings)?;
-    let credits = design.has_credits(&context.settings)?;
     let families =
         |connection: &&ConnectionContext| [connection.local, connection.remote].map(|end| end.ip.is_ipv4());
     if context
@@ -132,15 +117,13 @@ fn queue_pairs(
         let remedy = "give all nodes of a group addresses of one family";
         return Err(Refusal::new("connections between addresses of one IP family", "IPv4 and IPv6", remedy));
     }
-    let each = |connection: &ConnectionContext| {
-        (port(connection), queue_pair(&transport, credits, context, connection))
-    };
+    let each =
+        |connection: &ConnectionContext| (port(connection), queue_pair(transport, context, connection));
     Ok(context.connections.iter().map(each).collect())
 }
 
 fn queue_pair(
     transport: &Transport,
-    credits: bool,
     context: &GroupContext,
     connection: &ConnectionContext,
 ) -> QueuePairConfig {
@@ -157,7 +140,7 @@ fn queue_pair(
         rnr_retry_count: INFINITE_RNR_RETRIES,
         max_outstanding_packets: transport.window_packets(),
         remote_write: context.remote_write,
-        credits,
+        credits: context.credits,
         reliability: if transport.selective { Reliability::Selective } else { Reliability::GoBackN },
         rate: transport.dcqcn.map(RateConfig::dcqcn),
         mutation: None,

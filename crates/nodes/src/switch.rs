@@ -185,7 +185,7 @@ impl<P: Payload> Switch<P> {
         if are_offloaded && !matches!(part, SwitchPart::Program(_)) {
             return Err(SwitchRejected::PassesThrough(id));
         }
-        let is_passage = matches!(part, SwitchPart::Passage(_));
+        let is_passage = matches!(part, SwitchPart::Passing(_));
         for (index, (_, config)) in configs.iter().enumerate() {
             let local = config.local;
             let is_same = |other: Endpoint| if is_passage { other == local } else { other.qp == local.qp };
@@ -220,7 +220,8 @@ impl<P: Payload> Switch<P> {
                 program.initialise(&mut TransportVerbs { transport: &mut transport, sink: &mut sink });
                 Part::Terminated(transport, program)
             }
-            SwitchPart::Datapath(datapath) | SwitchPart::Passage(datapath) => Part::Passing(datapath),
+            SwitchPart::Datapath(datapath) | SwitchPart::Passing(datapath) => Part::Passing(datapath),
+            SwitchPart::Unit(_) => return Err(SwitchRejected::OfMemoryFabric(id)),
         };
         for (edge, index) in edges.iter().zip(0..) {
             if is_passage {

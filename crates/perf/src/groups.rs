@@ -103,7 +103,7 @@ impl<'a> Groups<'a> {
         if let Some(rates) = self.rates {
             return Ok(rates);
         }
-        let Some(design) = self.catalog.on(FabricKind::Mesh).find(|design| design.offers_writes()) else {
+        let Some(design) = self.catalog.on(FabricKind::Mesh).find(|design| design.about().writes) else {
             return Ok(*self.rates.insert(LinkRates::ALIKE));
         };
         let setup = &self.plan.setup;

@@ -112,7 +112,7 @@ fn design_of_collectives(catalog: Catalog, case: &Case) -> Result<String, Worker
         }
         Task::Exchange(_) => {
             let serves = |design: &&dyn AnyDesign| {
-                design.framing() == Framing::RoceV2
+                design.about().framing == Framing::RoceV2
                     && design.collectives(FabricKind::Tree).contains(&Collective::Barrier)
             };
             catalog.on(FabricKind::Tree).find(serves).ok_or_else(|| WorkerError::Plan("no barrier".into()))?

@@ -4,7 +4,7 @@ use quincunx_design::{
     AnyDesign, Assignment, Catalog, FabricKind, Placement, Refusal, Settings, Transport, Value,
 };
 use quincunx_fabric::{IncTree, Shape, ShapeError, TreeShape};
-use quincunx_scenario::{Driver, Fabric, FabricDesign, Part, Scenario, ScenarioError};
+use quincunx_scenario::{Driver, Fabric, Part, Scenario, ScenarioError};
 use quincunx_units::{BitRate, ByteCount, Duration};
 use quincunx_wire::Framing;
 use serde::{Deserialize, Serialize};
@@ -139,9 +139,8 @@ impl Driver for RealLinks {
 
     /// Ranks whose frames are added up as they pass are in step, and all of them pass one switch: what is late has mostly waited for a
     /// processor, and sent again it costs all of them. What is lost is mostly noticed before that.
-    fn base_of(&self, design: FabricDesign, fabric: &Fabric) -> Vec<Assignment> {
-        let FabricDesign::Packets(design) = design else { return Vec::new() };
-        if design.framing() != Framing::RoceV1 {
+    fn base_of(&self, design: &dyn AnyDesign, fabric: &Fabric) -> Vec<Assignment> {
+        if design.about().framing != Framing::RoceV1 {
             return Vec::new();
         }
         let window = design.transport(&design.defaults()).map_or(ByteCount::new(0), |own| own.window_bytes());
@@ -214,18 +213,17 @@ impl GroupsSetup {
         };
         let placement = Placement { domains, ..Placement::new(shape.ranks(), tree, ByteCount::new(1)) };
         let refusal = |error: ScenarioError| Refusal::from(error.to_string());
-        let asked: Vec<FabricDesign> = designs.iter().copied().map(FabricDesign::Packets).collect();
-        scenario.refuse_unused(&asked).map_err(refusal)?;
+        scenario.refuse_unused(designs).map_err(refusal)?;
         let mut settings = BTreeMap::new();
         for design in designs {
-            let values = scenario.settings(FabricDesign::Packets(*design)).map_err(refusal)?;
+            let values = scenario.settings(*design).map_err(refusal)?;
             design.plan(&values, &placement)?;
             settings.insert(design.name().to_owned(), values.to_text());
         }
         if let Shape::Mesh(_) = shape
-            && let Some(design) = catalog.on(FabricKind::Mesh).find(|design| design.offers_writes())
+            && let Some(design) = catalog.on(FabricKind::Mesh).find(|design| design.about().writes)
         {
-            let values = scenario.settings(FabricDesign::Packets(design)).map_err(refusal)?;
+            let values = scenario.settings(design).map_err(refusal)?;
             settings.insert(design.name().to_owned(), values.to_text());
         }
         Ok(Self {

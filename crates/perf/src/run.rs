@@ -1,6 +1,6 @@
 //! Runs a plan on a fabric and collects what its ranks measure.
 
-use quincunx_design::{AnyDesign, Catalog, Refusal};
+use quincunx_design::{Catalog, Refusal};
 use quincunx_runtime::Drops;
 use quincunx_wire::Framing;
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ pub fn run_by_framing(
     mut each: impl FnMut(Row),
     drops: &mut BTreeMap<String, Drops>,
 ) -> Result<u64, PerfError> {
-    let framing = |case: &Case| catalog.named(&case.design).map(AnyDesign::framing);
+    let framing = |case: &Case| catalog.named(&case.design).map(|design| design.about().framing);
     let mut wrong = 0;
     // The library attaches for one design.
     let shares = |one: &Case, next: &Case| {

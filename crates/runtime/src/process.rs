@@ -49,11 +49,11 @@ pub(crate) fn design_of(
     context: &GroupContext,
 ) -> Result<&'static dyn AnyDesign, Refusal> {
     let design = catalog.find(&context.design, context.fabric)?;
-    if design.framing() != framing {
+    if design.about().framing != framing {
         return Err(Refusal::new(
             format!("a design whose frames are {framing} like this node's"),
-            format!("{}, whose frames are {}", design.name(), design.framing()),
-            format!("start the node with --framing {}", design.framing()),
+            format!("{}, whose frames are {}", design.name(), design.about().framing),
+            format!("start the node with --framing {}", design.about().framing),
         ));
     }
     Ok(design)

@@ -73,8 +73,8 @@ pub fn serve_linked_switch(
             let addresses = description.address_list();
             tracing::info!(node = name, %addresses, manager = %options.manager, %memory, "attached");
             let lanes = |context: &GroupContext| {
-                let design = design_of(catalog, options.framing, context)?;
-                context.in_lanes(design.transport(&context.settings)?.lanes)
+                design_of(catalog, options.framing, context)?;
+                context.in_lanes()
             };
             let served = serve(&mut cores, &attachment, &links, &lanes, stop);
             if !is_bridge(options)

@@ -1,12 +1,10 @@
 //! Who carries a scenario out. Scenarios mean the same to all; drivers differ in what they set where nobody says otherwise, and in what
 //! they can honour. What one cannot is refused by name.
 
-use crate::{
-    CongestionSetup, Fabric, FabricDesign, Measure, PacketFabric, RankPlacement, Scenario, ScenarioError,
-};
+use crate::{CongestionSetup, Fabric, Measure, PacketFabric, RankPlacement, Scenario, ScenarioError};
 use core::fmt::Debug;
 use core::str::FromStr;
-use quincunx_design::{Assignment, Transport, Value};
+use quincunx_design::{AnyDesign, Assignment, Transport, Value};
 use quincunx_units::Duration;
 
 /// What every link carries in a second.
@@ -51,7 +49,7 @@ pub trait Driver: Debug {
     fn base(&self, fabric: &Fabric, keys: &[Assignment]) -> Vec<Assignment>;
 
     /// What it sets on top for one design on a fabric.
-    fn base_of(&self, _design: FabricDesign, _fabric: &Fabric) -> Vec<Assignment> {
+    fn base_of(&self, _design: &dyn AnyDesign, _fabric: &Fabric) -> Vec<Assignment> {
         Vec::new()
     }
 

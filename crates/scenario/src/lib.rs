@@ -7,7 +7,6 @@
 //!
 //! Nothing here runs anything: see `quincunx-cluster` and `quincunx-sim`.
 
-mod design;
 mod document;
 mod driver;
 mod error;
@@ -32,7 +31,6 @@ mod text;
 mod training;
 mod workload;
 
-pub use design::FabricDesign;
 pub use document::{Document, Override, syntax};
 pub use driver::{Driver, Part, Simulator};
 pub use error::ScenarioError;

@@ -1,14 +1,13 @@
 //! A scenario: fabric, design settings, workload, faults and measurement, read from a preset, a shape or a file, with single keys
 //! overridden.
 
-use crate::design::json;
 use crate::fabric::Contradiction;
 use crate::{
-    Document, Driver, Fabric, FabricDesign, Faults, LayerWorkload, MachineSetup, Measure, NetworkName,
-    Override, Part, ScenarioError, Simulator, TokenBatch, Training,
+    Document, Driver, Fabric, Faults, LayerWorkload, MachineSetup, Measure, NetworkName, Override, Part,
+    ScenarioError, Simulator, TokenBatch, Training,
 };
 use include_dir::{Dir, include_dir};
-use quincunx_design::{Assignment, Catalog, FabricKind, Settings, Transport, Value};
+use quincunx_design::{AnyDesign, Assignment, Catalog, FabricKind, Settings, Transport, Value};
 use quincunx_units::ByteCount;
 use std::collections::BTreeMap;
 
@@ -260,7 +259,7 @@ impl Scenario {
         };
         scenario.expand(&schema, catalog)?;
         scenario.base = driver.base(&scenario.fabric, &scenario.keys);
-        let designs = FabricDesign::on(catalog, scenario.kind()).into_iter();
+        let designs = catalog.choices(scenario.kind());
         scenario.bases =
             designs.map(|design| (design.name(), driver.base_of(design, &scenario.fabric))).collect();
         scenario.check(catalog)?;
@@ -273,7 +272,7 @@ impl Scenario {
 
     /// Refuses keys that no design has here; adds those that others are short for.
     fn expand(&mut self, schema: &Schema, catalog: Catalog) -> Result<(), ScenarioError> {
-        let known = known(&FabricDesign::on(catalog, self.kind()));
+        let known = self.known(catalog.choices(self.kind()));
         for (key, _) in &self.keys {
             let of_group = key.starts_with("group.") && self.kind() == FabricKind::MemoryMesh;
             if of_group || !known.contains(key) {
@@ -303,12 +302,10 @@ impl Scenario {
         self.training.check().map_err(|wrong| self.contradiction(wrong))?;
         self.machine.check().map_err(|wrong| self.contradiction(wrong))?;
         self.layer.check().map_err(|wrong| self.contradiction(wrong))?;
-        for design in FabricDesign::on(catalog, self.kind()) {
+        for design in catalog.choices(self.kind()) {
             let settings = self.settings(design)?;
-            design.check(&settings).map_err(|refusal| self.key(refusal.to_string()))?;
-            if let FabricDesign::Packets(design) = design {
-                let transport =
-                    design.transport(&settings).map_err(|refusal| self.key(refusal.to_string()))?;
+            let transport = design.transport(&settings).map_err(|refusal| self.key(refusal.to_string()))?;
+            if self.kind().has_queue_pairs() {
                 self.packet = self.packet.max(transport.mtu);
             }
         }
@@ -347,12 +344,12 @@ impl Scenario {
         self.fabric.ranks()
     }
 
-    /// The design of that name, if it may run here; all of them are those of [`FabricDesign::on`].
+    /// The design of that name, if it may run here; all of them are the catalog's [choices](Catalog::choices).
     ///
     /// # Errors
     /// If there is none; the message has those that there are.
-    pub fn design(&self, catalog: Catalog, name: &str) -> Result<FabricDesign, ScenarioError> {
-        FabricDesign::find(catalog, name, self.kind()).map_err(|refusal| self.key(refusal.to_string()))
+    pub fn design(&self, catalog: Catalog, name: &str) -> Result<&'static dyn AnyDesign, ScenarioError> {
+        catalog.choose(name, self.kind()).map_err(|refusal| self.key(refusal.to_string()))
     }
 
     /// File, preset or shape, for messages.
@@ -376,9 +373,9 @@ impl Scenario {
     ///
     /// # Errors
     /// If the design does not take a value; the message has its key.
-    pub fn settings(&self, design: FabricDesign) -> Result<Settings, ScenarioError> {
-        let mut settings = design.defaults();
-        let is_kept = |key: &String| design.keeps().contains(&key.as_str());
+    pub fn settings(&self, design: &dyn AnyDesign) -> Result<Settings, ScenarioError> {
+        let mut settings = design.defaults_on(self.kind());
+        let is_kept = |key: &String| design.about().pinned_keys.contains(&key.as_str());
         let base = self.base.iter().filter(|(key, _)| !is_kept(key));
         let of_design = self.bases.get(design.name()).into_iter().flatten();
         let is_said = |key: &String| !self.is_preset || self.changed.contains(key);
@@ -430,8 +427,8 @@ impl Scenario {
     ///
     /// # Errors
     /// If there is one.
-    pub fn refuse_unused(&self, designs: &[FabricDesign]) -> Result<(), ScenarioError> {
-        let known = known(designs);
+    pub fn refuse_unused(&self, designs: &[&'static dyn AnyDesign]) -> Result<(), ScenarioError> {
+        let known = self.known(designs.iter().copied());
         let is_unused =
             |key: &&String| self.keys.iter().any(|(other, _)| other == *key) && !known.contains(*key);
         match self.changed.iter().find(is_unused) {
@@ -449,17 +446,22 @@ impl Scenario {
             }
         }
     }
+
+    /// The keys that designs have here, each once.
+    fn known(&self, designs: impl Iterator<Item = &'static dyn AnyDesign>) -> Vec<String> {
+        let mut known: Vec<String> = Vec::new();
+        for (key, _) in designs.flat_map(|design| design.defaults_on(self.kind()).flat()) {
+            if !known.contains(&key) {
+                known.push(key);
+            }
+        }
+        known
+    }
 }
 
-/// The keys that designs have, each once.
-fn known(designs: &[FabricDesign]) -> Vec<String> {
-    let mut known: Vec<String> = Vec::new();
-    for (key, _) in designs.iter().flat_map(|design| design.defaults().flat()) {
-        if !known.contains(&key) {
-            known.push(key);
-        }
-    }
-    known
+/// A value of a file as parameters take it.
+fn json(value: &toml::Value) -> Value {
+    serde_json::to_value(value).expect("a value of TOML is one of JSON")
 }
 
 #[cfg(test)]
@@ -531,7 +533,7 @@ mod tests {
                 (&named.workload, &named.faults, &named.measure),
                 (&file.workload, &file.faults, &file.measure)
             );
-            for design in FabricDesign::on(CATALOG, named.kind()) {
+            for design in CATALOG.choices(named.kind()) {
                 let [named, file] = [&named, &file].map(|scenario| scenario.settings(design).unwrap());
                 assert_eq!(named, file, "{} on {shape}", design.name());
             }

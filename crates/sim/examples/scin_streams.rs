@@ -2,6 +2,7 @@
 //! run themselves, which shares the ports with them as ordinary traffic does (SCIN 3.2, 3.4).
 
 use quincunx_collective::{Collective, DataType, LengthOnly, ReduceOp, Reduction};
+use quincunx_design::FabricKind;
 use quincunx_designs::CATALOG;
 use quincunx_engine::shared_memory::{InPlaceRequest, Span};
 use quincunx_scenario::{Fabric, Scenario};
@@ -20,7 +21,7 @@ fn times(fabric: &MemoryFabric, wanted: &[(&str, usize)]) -> Result<Vec<Duration
     for &(design, length) in wanted {
         let span = Span { offset: end, length };
         let request = InPlaceRequest { collective: Collective::AllReduce, reduction, span };
-        let design = CATALOG.find_memory(design)?;
+        let design = CATALOG.find(design, FabricKind::Memory)?;
         streams.push(Stream { design, settings: design.defaults(), request });
         end += length;
     }

@@ -1,7 +1,7 @@
 //! Which of several designs is the fastest, and why the others are not chosen: `--design auto`.
 //!
 //! All candidates are simulated, on one fabric and with the same settings: no rule of thumb knows of queues, losses and other
-//! traffic what a simulation does. Designs that change the result ([`FabricDesign::is_exact`](quincunx_scenario::FabricDesign::is_exact))
+//! traffic what a simulation does. Designs that change the result ([`About::is_exact`](quincunx_design::About::is_exact))
 //! are no candidates: whether that is allowed is not for us to say.
 
 use crate::{MeasureError, Measurement};
@@ -100,7 +100,7 @@ mod tests {
     use crate::{Contents, Outputs, Request, measure, unwatched};
     use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
     use quincunx_designs::CATALOG;
-    use quincunx_scenario::{FabricDesign, Scenario};
+    use quincunx_scenario::Scenario;
     use quincunx_units::{ByteCount, Duration};
 
     fn measured(design: &str) -> Measurement {
@@ -168,7 +168,7 @@ mod tests {
             let scenario = Scenario::find(&name, &[], CATALOG).unwrap();
             let is_routed = scenario.workload.is_some();
             let collective = if is_routed { Collective::Dispatch } else { Collective::AllReduce };
-            for design in FabricDesign::on(CATALOG, scenario.kind()) {
+            for design in CATALOG.choices(scenario.kind()) {
                 let request = Request {
                     scenario: scenario.clone(),
                     design,
@@ -185,10 +185,7 @@ mod tests {
                     seed: 1,
                 };
                 let result = measure(&request, Outputs::default(), &mut unwatched);
-                let offers = match design {
-                    FabricDesign::Packets(design) => design.collectives(scenario.kind()),
-                    FabricDesign::Memory(design) => design.collectives(),
-                };
+                let offers = design.collectives(scenario.kind());
                 let is_offered = offers.contains(&request.collective);
                 assert_eq!(result.is_ok(), is_offered, "{} on {name}: {:?}", design.name(), result.err());
             }

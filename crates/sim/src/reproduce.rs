@@ -11,10 +11,8 @@ use crate::{
 };
 use quincunx_cluster::Wiring;
 use quincunx_collective::{DataType, ReduceOp, Reduction};
-use quincunx_design::{Catalog, ClosedForm, Premises, Refusal};
-use quincunx_scenario::{
-    Experiment, FabricDesign, FigureKind, Point, Quantity, Scenario, ScenarioError, Series,
-};
+use quincunx_design::{AnyDesign, Catalog, ClosedForm, Premises, Refusal};
+use quincunx_scenario::{Experiment, FigureKind, Point, Quantity, Scenario, ScenarioError, Series};
 use quincunx_units::{ByteCount, Duration};
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
@@ -244,7 +242,7 @@ pub fn reproduce_curves(
             if let Some(formula) = series.formula {
                 let run = &runs[index(number, point, false)];
                 let Job::Collective(request) = &run.job else { continue };
-                let value = closed_form(formula, request);
+                let value = closed_form(catalog, formula, request);
                 let figure = run.figure.clone();
                 published.push(value.map_err(|error| ReproduceError::Formula {
                     experiment: place.clone(),
@@ -392,7 +390,7 @@ fn request(
     let design = find(design)?;
     // A key of the experiment is for one of its designs; not all of them are on this point's kind of fabric.
     let others = experiment.series.iter().flat_map(|series| series.baseline.iter().chain([&series.design]));
-    let designs: Vec<FabricDesign> = others.filter_map(|name| find(name).ok()).collect();
+    let designs: Vec<&'static dyn AnyDesign> = others.filter_map(|name| find(name).ok()).collect();
     scenario.refuse_unused(&designs)?;
     Ok(Request {
         contents: Contents::on(&scenario, size),
@@ -407,7 +405,7 @@ fn request(
 }
 
 /// What a closed form of the request's design says of it.
-fn closed_form(form: ClosedForm, request: &Request) -> Result<f64, Refusal> {
+fn closed_form(catalog: Catalog, form: ClosedForm, request: &Request) -> Result<f64, Refusal> {
     let Request { scenario, design, size, .. } = request;
     let wiring = Wiring::of(&scenario.fabric);
     let parts =
@@ -422,7 +420,7 @@ fn closed_form(form: ClosedForm, request: &Request) -> Result<f64, Refusal> {
     let loss = scenario.faults.loss.as_ref().map_or_else(Default::default, |loss| loss.probability);
     let premises = Premises { tree, link: link.properties, size: *size, loss };
     let settings = scenario.settings(*design).map_err(|error| Refusal::of(&error))?;
-    design.above_queue_pairs()?.closed_form(form, &settings, &premises)
+    catalog.closed_form(design.name(), form, &settings, &premises)
 }
 
 /// Runs all, the longest first, so that none is left over at the end; one of those that are the same is run for all of them. None of those

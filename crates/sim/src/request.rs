@@ -6,8 +6,9 @@ use crate::packet_fabric::{self, LinkUse, Row, SimulationError};
 use crate::progress::Watch;
 use crate::traffic::Offered;
 use quincunx_collective::{Bandwidths, Collective, LengthOnly, Numbers, Reduction};
+use quincunx_design::AnyDesign;
 use quincunx_driver_des::BusyOverTime;
-use quincunx_scenario::{Fabric, FabricDesign, Scenario, ScenarioError};
+use quincunx_scenario::{Fabric, Scenario, ScenarioError};
 use quincunx_units::{BitRate, ByteCount, Duration};
 
 /// One collective to simulate.
@@ -16,7 +17,7 @@ pub struct Request {
     /// Where, and under which circumstances.
     pub scenario: Scenario,
     /// How: a design of the scenario's kind of fabric.
-    pub design: FabricDesign,
+    pub design: &'static dyn AnyDesign,
     /// Which.
     pub collective: Collective,
     /// How elements combine, and what an element is.

@@ -9,18 +9,28 @@ mod server;
 
 use quincunx_collective::{Collective, Payload, Rank};
 use quincunx_design::{
-    Connection, Design, FabricKind, GroupContext, Help, Member, Model, Params, Placement, Plan, Refusal,
-    SwitchPart, SwitchPlan, Transport,
+    About, Connection, Context, Design, Endpoint, FabricKind, Help, Member, Model, Params, Placement, Plan,
+    Refusal, SwitchPart, SwitchPlan, Transport,
 };
-use quincunx_engine::verbs::AnyProgram;
 use serde::{Deserialize, Serialize};
 
 /// A parameter server in the switch.
 #[derive(Debug)]
-pub struct ParameterServer;
+pub struct ParameterServer {
+    about: About,
+}
 
-/// The value that goes into a catalog.
-pub const PARAMETER_SERVER: ParameterServer = ParameterServer;
+/// The value that goes into a catalog: what the design is.
+pub const PARAMETER_SERVER: ParameterServer = ParameterServer {
+    about: About {
+        model: Model { mutations: |_| vec![ONE_SHORT], ..Model::PLAIN },
+        ..About::new(
+            "parameter-server",
+            "a parameter server in the switch: it adds up messages, and sends each sum to all",
+            &[(FabricKind::Tree, &[Collective::AllReduce, Collective::Barrier])],
+        )
+    },
+};
 
 /// The rule that the checker can break: a sum is taken for complete when one rank is missing.
 pub const ONE_SHORT: &str = "one-short";
@@ -46,16 +56,14 @@ impl ServerParams {
     }
 }
 
-impl AsRef<Transport> for ServerParams {
-    fn as_ref(&self) -> &Transport {
-        &self.group
-    }
-}
-
 impl Params for ServerParams {
     fn help() -> Vec<Help> {
         let own = ("server.slots", "sums that the switch holds at once; a window if not said");
         Transport::HELP.into_iter().chain([own]).collect()
+    }
+
+    fn transport(&self) -> Option<&Transport> {
+        Some(&self.group)
     }
 
     fn check(&self) -> Result<(), Refusal> {
@@ -73,20 +81,8 @@ impl Design for ParameterServer {
     type RankRole = ();
     type SwitchRole = ();
 
-    fn name(&self) -> &'static str {
-        "parameter-server"
-    }
-
-    fn summary(&self) -> &'static str {
-        "a parameter server in the switch: it adds up messages, and sends each sum to all"
-    }
-
-    fn fabrics(&self) -> &'static [FabricKind] {
-        &[FabricKind::Tree]
-    }
-
-    fn collectives(&self, _: FabricKind) -> &'static [Collective] {
-        &[Collective::AllReduce, Collective::Barrier]
+    fn about(&self) -> &About {
+        &self.about
     }
 
     /// One connection from each rank to the only switch; there, receive buffers for a window of each rank, and a slot for each sum.
@@ -99,42 +95,29 @@ impl Design for ParameterServer {
         let message = params.group.mtu * u64::from(params.group.message);
         let memory =
             params.group.window_bytes() * u64::from(placement.ranks) + message * u64::from(params.slots());
-        Ok(Plan {
-            ranks: vec![(); placement.ranks.into()],
-            switches: vec![SwitchPlan { node, role: (), memory, passes: Vec::new() }],
-            connections: (0..placement.ranks).map(connection).collect(),
-            remote_write: false,
-            relayed: None,
-        })
+        let (ranks, connections) =
+            (vec![(); placement.ranks.into()], (0..placement.ranks).map(connection).collect());
+        let switches = vec![SwitchPlan { node, role: (), memory, passes: Vec::new() }];
+        Ok(Plan { switches, ..Plan::new(ranks, connections) })
     }
 
-    fn rank<P: Payload>(
+    fn endpoint<P: Payload>(
         &self,
         params: &ServerParams,
         (): (),
-        _: &GroupContext,
-        _: Option<&str>,
-    ) -> Result<Box<dyn AnyProgram<P>>, Refusal> {
-        Ok(Box::new(rank::Worker::new(&params.group)))
+        _: &Context<'_>,
+    ) -> Result<Endpoint<P>, Refusal> {
+        Ok(Endpoint::Program(Box::new(rank::Worker::new(&params.group))))
     }
 
     fn switch<P: Payload>(
         &self,
         params: &ServerParams,
         (): (),
-        context: &GroupContext,
-        mutation: Option<&str>,
+        context: &Context<'_>,
     ) -> Result<SwitchPart<P>, Refusal> {
-        let missing = u16::from(mutation == Some(ONE_SHORT));
-        Ok(SwitchPart::Program(Box::new(server::Server::new(
-            &params.group,
-            params.slots(),
-            context.ranks,
-            missing,
-        ))))
-    }
-
-    fn model(&self) -> Model {
-        Model { mutations: || vec![ONE_SHORT], ..Model::PLAIN }
+        let missing = u16::from(context.mutation == Some(ONE_SHORT));
+        let server = server::Server::new(&params.group, params.slots(), context.group()?.ranks, missing);
+        Ok(SwitchPart::Program(Box::new(server)))
     }
 }

@@ -25,7 +25,7 @@ fn plan(tree: &str, changes: &[(&str, serde_json::Value)]) -> Result<Plan, Refus
 
 #[test]
 fn it_is_found_in_a_catalog_beside_the_designs_that_there_are() {
-    let catalog = CATALOG.with(&[&PARAMETER_SERVER], &[]);
+    let catalog = CATALOG.with(&[&PARAMETER_SERVER]);
     assert_eq!(catalog.names().len(), CATALOG.names().len() + 1);
     assert_eq!(catalog.find("parameter-server", FabricKind::Tree).unwrap().name(), "parameter-server");
     assert!(catalog.find("parameter-server", FabricKind::Ring).is_err());

@@ -17,14 +17,14 @@ use std::ops::ControlFlow;
 
 use quincunx_cluster::{EARLY_WRITE_RESPONSE, MemoryLayout, MemorySetup, Stream, expected};
 use quincunx_collective::{Collective, Payload, Provenance, Rank};
-use quincunx_design::{AnyMemoryDesign, MemoryPlacement, Refusal};
+use quincunx_design::{AcceleratorFabric, AnyDesign, FabricKind, Refusal};
 use quincunx_driver_check::{End, Exploration, Member, NodeId, Renaming, Statistics, System};
 use quincunx_engine::shared_memory::{InPlaceRequest, Span};
 use quincunx_engine::{Engine, PortId};
 use quincunx_memory::PortConfig;
 use quincunx_network::OrderingClass;
 use quincunx_nodes::fabric::{FabricConfig, FabricTimer};
-use quincunx_scenario::{Fabric, FabricDesign, Scenario, ScenarioError};
+use quincunx_scenario::{Fabric, Scenario, ScenarioError};
 use quincunx_units::Duration;
 use quincunx_wire::flit::{FlitFormat, FlitHeader, Transaction, word_at};
 
@@ -50,7 +50,7 @@ const LOADS: u16 = 2;
 #[derive(Clone, Debug)]
 pub struct MemoryGroupSetup {
     /// The design.
-    pub design: &'static dyn AnyMemoryDesign,
+    pub design: &'static dyn AnyDesign,
     /// The fabric, and parameters of the design; read for [`Explorer`](crate::Explorer).
     pub scenario: Scenario,
     /// What the accelerators do.
@@ -70,7 +70,7 @@ pub struct MemoryGroupSetup {
 /// Accelerators and switches to explore. Accelerators are numbered first.
 #[derive(Clone, Debug)]
 pub struct MemoryGroup {
-    placement: MemoryPlacement,
+    fabric: AcceleratorFabric,
     request: InPlaceRequest,
     times: u16,
     nodes: Vec<MemoryNode>,
@@ -80,7 +80,7 @@ pub struct MemoryGroup {
 
 impl MemoryGroupSetup {
     /// As it is explored if nothing else is said.
-    pub fn new(design: &'static dyn AnyMemoryDesign, scenario: Scenario, collective: Collective) -> Self {
+    pub fn new(design: &'static dyn AnyDesign, scenario: Scenario, collective: Collective) -> Self {
         Self {
             design,
             scenario,
@@ -96,7 +96,7 @@ impl MemoryGroupSetup {
     /// The rule to break.
     fn mutation(&self) -> Result<Option<&'static str>, Refusal> {
         let Some(asked) = &self.mutation else { return Ok(None) };
-        let (name, known) = (self.design.name(), self.design.mutations());
+        let (name, known) = (self.design.name(), (self.design.about().model.mutations)(FabricKind::Memory));
         match known.iter().find(|known| *known == asked) {
             Some(found) => Ok(Some(found)),
             None if known.is_empty() => Err(Refusal::new(
@@ -131,7 +131,7 @@ impl MemoryGroupSetup {
                 "choose a smaller fabric",
             ));
         }
-        if !self.design.is_exact() {
+        if !self.design.about().is_exact {
             return Err(Refusal::new(
                 "a design that leaves the collective's own result",
                 format!("{}, which quantises", self.design.name()),
@@ -168,11 +168,10 @@ impl MemoryGroup {
         setup.check(fabric.accelerators, span)?;
         let mutation = setup.mutation()?;
         let refusal = |error: ScenarioError| Refusal::from(error.to_string());
-        let known = FabricDesign::Memory(*design);
-        scenario.refuse_unused(&[known]).map_err(refusal)?;
-        let settings = scenario.settings(known).map_err(refusal)?;
+        scenario.refuse_unused(&[*design]).map_err(refusal)?;
+        let settings = scenario.settings(*design).map_err(refusal)?;
         let request = InPlaceRequest { collective: *collective, reduction: SUM, span };
-        let placement = MemoryPlacement {
+        let fabric = AcceleratorFabric {
             accelerators: fabric.accelerators,
             switches: fabric.switches,
             format: FORMAT,
@@ -181,7 +180,7 @@ impl MemoryGroup {
         let streams = [Stream { design: *design, settings, request }];
         let nodes = |mutation| {
             let setup = MemorySetup {
-                placement,
+                fabric,
                 port: buffers
                     .map_or(PortConfig::endless(FORMAT), |buffers| PortConfig::uniform(buffers, FORMAT)),
                 response_latency: Duration::ZERO,
@@ -198,17 +197,17 @@ impl MemoryGroup {
                 let Ok(node) = MemoryNode::new(config);
                 node
             };
-            let accelerators = (0..placement.accelerators).map(|rank| layout.accelerator(rank).map(node));
-            let switches = (0..placement.switches).map(|switch| layout.switch(switch).map(node));
+            let accelerators = (0..fabric.accelerators).map(|rank| layout.accelerator(rank).map(node));
+            let switches = (0..fabric.switches).map(|switch| layout.switch(switch).map(node));
             accelerators.chain(switches).collect::<Result<Vec<_>, Refusal>>()
         };
         let plain = mutation.map(|_| nodes(None)).transpose()?;
         let nodes = nodes(mutation)?;
-        Ok(Self { placement, request, times: *times, nodes, plain })
+        Ok(Self { fabric, request, times: *times, nodes, plain })
     }
 
     fn rank(&self, node: NodeId) -> Option<Rank> {
-        (node.0 < self.placement.accelerators).then_some(Rank(node.0))
+        (node.0 < self.fabric.accelerators).then_some(Rank(node.0))
     }
 
     /// What every accelerator's memory would be if it were its own input alone, in the collective of that number. No element of a rank is
@@ -221,14 +220,14 @@ impl MemoryGroup {
             memory.write(span.offset, vector.view(0..span.length));
             memory
         };
-        (0..self.placement.accelerators).map(memory).collect()
+        (0..self.fabric.accelerators).map(memory).collect()
     }
 
     /// What a rank puts into its memory before a collective.
     fn brought(&self, rank: Rank) -> Span {
         let span = self.request.span;
         let nothing = Span { length: 0, ..span };
-        let ranks = usize::from(self.placement.accelerators);
+        let ranks = usize::from(self.fabric.accelerators);
         match self.request.collective {
             Collective::AllGather => span.part(rank.index(), ranks, span.length / ranks),
             Collective::Broadcast { root } if root != rank => nothing,
@@ -267,7 +266,7 @@ impl Describe for MemoryGroup {
     fn name(&self, node: NodeId) -> String {
         match self.rank(node) {
             Some(rank) => format!("rank {rank}"),
-            None => format!("switch {}", node.0 - self.placement.accelerators),
+            None => format!("switch {}", node.0 - self.fabric.accelerators),
         }
     }
 
@@ -325,7 +324,7 @@ impl System for MemoryGroup {
 
     fn links(&self) -> Vec<[End; 2]> {
         let end = |node, port| End { node: NodeId(node), port: PortId(port) };
-        let MemoryPlacement { accelerators, switches, .. } = self.placement;
+        let AcceleratorFabric { accelerators, switches, .. } = self.fabric;
         let links = (0..accelerators).flat_map(|rank| {
             (0..switches).map(move |switch| [end(rank, switch), end(accelerators + switch, rank)])
         });

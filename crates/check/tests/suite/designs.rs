@@ -219,9 +219,8 @@ fn no_study_hides_behind_a_design() {
         let design = CATALOG.named(study.name());
         let hidden = |collective: &&str| {
             design.as_ref().is_ok_and(|design| {
-                let all = design.fabrics().iter().flat_map(|fabric| design.collectives(*fabric));
-                let mut all = all.map(|offered| offered.name());
-                all.any(|offered| offered == *collective)
+                let mut all = design.about().offers.iter().flat_map(|(_, offered)| *offered);
+                all.any(|offered| offered.name() == *collective)
             })
         };
         assert!(!study.collectives().iter().all(hidden), "{} is never found", study.name());

@@ -7,7 +7,7 @@ use quincunx_check::{
     Sequence, Statistics, Subject, replay, replay_as_bytes,
 };
 use quincunx_collective::{Collective, Rank};
-use quincunx_design::Value;
+use quincunx_design::{FabricKind, Value};
 use quincunx_designs::CATALOG;
 use quincunx_driver_check::Action;
 use quincunx_trace::TrackContents;
@@ -385,7 +385,7 @@ fn a_path_of_another_group_is_not_replayed() {
 #[test]
 fn every_rule_that_can_be_broken_has_a_case() {
     for design in MODES.map(common::design) {
-        for mutation in (design.model().mutations)() {
+        for mutation in (design.about().model.mutations)(FabricKind::Tree) {
             let has_case = cases().iter().any(|case| case.mutation == mutation);
             assert!(has_case || mutation == HARMLESS, "{mutation} has none");
         }

@@ -9,6 +9,7 @@ use quincunx_check::{
     replay,
 };
 use quincunx_collective::{Collective, Rank};
+use quincunx_design::FabricKind;
 use quincunx_designs::CATALOG;
 use quincunx_scenario::Scenario;
 
@@ -19,7 +20,7 @@ fn rules() -> Exploration {
 
 fn setup(name: &str, collective: Collective, fabric: &str, packets: usize) -> MemoryGroupSetup {
     let scenario = Scenario::find_for(&Explorer, fabric, &[], CATALOG).unwrap();
-    let design = CATALOG.find_memory(name).unwrap();
+    let design = CATALOG.find(name, FabricKind::Memory).unwrap();
     MemoryGroupSetup { packets, ..MemoryGroupSetup::new(design, scenario, collective) }
 }
 
@@ -30,7 +31,7 @@ fn group(setup: &MemoryGroupSetup) -> MemoryGroup {
 const DESIGNS: [&str; 4] = ["scin", "nvls", "ring", "direct"];
 
 fn offered(name: &str) -> &'static [Collective] {
-    CATALOG.find_memory(name).unwrap().collectives()
+    CATALOG.find(name, FabricKind::Memory).unwrap().collectives(FabricKind::Memory)
 }
 
 /// That every collective of a design is right on two and on three accelerators.

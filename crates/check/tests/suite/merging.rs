@@ -5,6 +5,7 @@
 use crate::common::{assert_right, full, lossy, run};
 use quincunx_check::{Exploration, Explorer, Fault, MemoryGroup, MemoryGroupSetup, replay};
 use quincunx_collective::Collective;
+use quincunx_design::FabricKind;
 use quincunx_designs::CATALOG;
 use quincunx_scenario::Scenario;
 
@@ -24,7 +25,7 @@ fn early(fabric: &str) -> Exploration {
 fn setup(collective: Collective, fabric: &str, entries: u32, packets: usize) -> MemoryGroupSetup {
     let mut scenario = Scenario::find_for(&Explorer, fabric, &[], CATALOG).unwrap();
     scenario.set("merge.entries", entries.into());
-    let design = CATALOG.find_memory("cais").unwrap();
+    let design = CATALOG.find("cais", FabricKind::Memory).unwrap();
     MemoryGroupSetup { packets, ..MemoryGroupSetup::new(design, scenario, collective) }
 }
 

@@ -95,7 +95,7 @@ fn every_broken_rule_is_noticed_and_is_the_same_fault_on_other_drivers() {
 #[test]
 fn every_rule_that_can_be_broken_has_a_case() {
     let design = quincunx_designs::CATALOG.named("netreduce").unwrap();
-    for mutation in (design.model().mutations)() {
+    for mutation in (design.about().model.mutations)(quincunx_design::FabricKind::Tree) {
         let has_case = BROKEN.iter().any(|(name, _)| *name == mutation) || mutation == "success-on-failure";
         assert!(has_case, "{mutation} has none");
     }

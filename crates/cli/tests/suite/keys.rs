@@ -41,10 +41,8 @@ fn page() -> String {
          Made by `QUINCUNX_KEYS=write cargo test -p quincunx-cli --test suite keys`.\n",
     );
     write_all(&mut page, "Files:", &Key::files());
-    let mut names: Vec<&str> = CATALOG.iter().map(|design| design.name()).collect();
-    names.extend(CATALOG.memory().map(|design| design.name()));
+    let mut names = CATALOG.names();
     names.sort_unstable();
-    names.dedup();
     write_all(&mut page, "Designs:", &names);
     page
 }

@@ -181,7 +181,7 @@ fn forwards_while_adding_up(packet_sockets: bool) {
         warm_up: 1,
     };
     let plan = Plan { setup, cases: vec![case] };
-    let framing = design.framing();
+    let framing = design.about().framing;
     let arguments = ChildArguments { framing, packet_sockets, ..ChildArguments::default() };
     let kind = LinkKind::Netns { rate: None, mtu: 1500 };
     let mut fabric = Processes::start(&shape, kind, Path::new(PROGRAM), arguments, None).unwrap();
@@ -612,7 +612,7 @@ fn busy_fabric(tree: &str, ranks: u16, design: &str, collective: &str) -> (Proce
     let (design, plan) = plan_of(tree, ranks, design, collective);
     let shape = Shape::for_ranks(tree, ranks).unwrap();
     let manager = vec!["--no-remake".to_owned()];
-    let arguments = ChildArguments { framing: design.framing(), manager, ..ChildArguments::default() };
+    let arguments = ChildArguments { framing: design.about().framing, manager, ..ChildArguments::default() };
     let fabric = Processes::start(&shape, LinkKind::Udp, Path::new(PROGRAM), arguments, None).unwrap();
     (fabric, plan)
 }

@@ -1,7 +1,6 @@
 //! Groups that contend for switches' memory (EPIC 6.2, "contention-and-fallback"): they have a block together, lock it for each invocation at
 //! the switches themselves, and run among their hosts when it is taken. What they fall back to is installed with them.
 
-use super::cores::lanes_of;
 use super::place::Planned;
 use super::{ManagedGroup, Manager};
 use crate::policy::Sharing;
@@ -122,10 +121,7 @@ impl Manager {
     ) -> Option<Contending> {
         let is_for_vectors = matches!(wanted.demand, Demand::Vectors { .. });
         // A lock is for one lane.
-        if self.config.policy.sharing() != Sharing::Locks
-            || !is_for_vectors
-            || lanes_of(asked, &wanted.settings) > 1
-        {
+        if self.config.policy.sharing() != Sharing::Locks || !is_for_vectors || plan.lanes > 1 {
             return None;
         }
         // Every switch of the tree has a recorder in it.

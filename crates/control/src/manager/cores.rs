@@ -5,18 +5,13 @@
 use super::nodes::Nodes;
 use alloc::collections::BTreeMap;
 use quincunx_collective::GroupId;
-use quincunx_design::{AnyDesign, Member, Settings};
+use quincunx_design::Member;
 use quincunx_wire::{Endpoint, QpNumber};
 
 /// Which of a node's cores has a queue pair: they go round by their numbers, so that whoever sees a number knows the core, a NIC that
 /// steers frames by their queue pair as well.
 pub(super) const fn core_of(qp: QpNumber, cores: usize) -> usize {
     qp.value() as usize % cores
-}
-
-/// How many lanes a group has with these settings, which its design has planned with.
-pub(super) fn lanes_of(design: &dyn AnyDesign, settings: &Settings) -> u16 {
-    design.transport(settings).map_or(1, |transport| transport.lanes)
 }
 
 /// Hands out a group's queue pairs lane by lane.

@@ -2,7 +2,6 @@
 
 use super::Manager;
 use super::contend::Contending;
-use super::cores::lanes_of;
 use crate::map::{MapLink, MapNode, between};
 use crate::policy::Sharing;
 use crate::tree::{Candidate, Ground};
@@ -49,8 +48,9 @@ impl Manager {
         ranks: u16,
     ) -> Result<(Planned, Option<Fallback>), InitGroupError> {
         let design = self.catalog.find(&wanted.design, wanted.fabric())?;
-        if design.version() != wanted.version {
-            let expected = format!("version {} of the parameters of {}", design.version(), design.name());
+        if design.about().version != wanted.version {
+            let expected =
+                format!("version {} of the parameters of {}", design.about().version, design.name());
             let found = format!("version {}", wanted.version);
             return Err(Refusal::new(expected, found, "run the same version at both ends").into());
         }
@@ -130,7 +130,7 @@ impl Manager {
         let able = |node: &NodeDescription| {
             let offers = |name: &str| node.designs.contains(name);
             let can = node.role == Role::Switch
-                && (offers(design.name()) || design.parts_of().iter().any(|name| offers(name)));
+                && (offers(design.name()) || design.about().uses_parts_of.iter().any(|name| offers(name)));
             can && !self.nodes.drains(&node.name)
         };
         let able: BTreeSet<MapNode> = self
@@ -192,7 +192,7 @@ impl Manager {
             let description = self.nodes.get(name).expect("a tree's switches are attached");
             let degree = degrees.get(&Member::Switch(part.node)).copied().unwrap_or_default();
             // Each lane is added up by itself.
-            let children = degree / u32::from(lanes_of(planned.design, &planned.settings));
+            let children = degree / u32::from(planned.plan.lanes);
             if let Some(most) = description.max_fan_in.filter(|&most| children > u32::from(most)) {
                 let needed = u16::try_from(children).unwrap_or(u16::MAX);
                 return Err(Fallback::FanIn { switch: name.clone(), needed, most });
@@ -303,7 +303,7 @@ impl Manager {
         let Some(name) = self.config.fallback else { return Err(InitGroupError::NoRoom(lack)) };
         let design = self.catalog.find(name, wanted.fabric())?;
         // Nodes speak one framing.
-        if design.framing() != asked.framing() {
+        if design.about().framing != asked.about().framing {
             return Err(InitGroupError::NoRoom(lack));
         }
         let mut settings = design.defaults();

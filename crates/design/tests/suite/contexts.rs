@@ -16,20 +16,17 @@ fn rank(rank: u16) -> Member {
 /// A switch and two ranks; rank 1 is the switch's first neighbour.
 fn plan() -> Plan {
     let role = |number: u8| Role::of(&number).unwrap();
+    let connections =
+        vec![Connection::new((SWITCH, 1), (rank(0), 0)), Connection::new((SWITCH, 0), (rank(1), 0))];
     Plan {
-        ranks: vec![role(0), role(1)],
         switches: vec![SwitchPlan {
             node: TreeNodeId(9),
             role: role(9),
             memory: ByteCount::new(64),
             passes: vec![],
         }],
-        connections: vec![
-            Connection::new((SWITCH, 1), (rank(0), 0)),
-            Connection::new((SWITCH, 0), (rank(1), 0)),
-        ],
         remote_write: true,
-        relayed: None,
+        ..Plan::new(vec![role(0), role(1)], connections)
     }
 }
 

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use quincunx_collective::{GroupId, LengthOnly};
 use quincunx_design::{
-    AnyDesign, Demand, FabricKind, GroupContext, LinkRates, Member, Naming, Node, Parts, Peer, Placement,
+    AnyDesign, Context, Demand, FabricKind, GroupContext, LinkRates, Member, Naming, Node, Parts, Peer,
+    Placement,
 };
 use quincunx_designs::CATALOG;
 use quincunx_fabric::{IncTree, TreeShape};
@@ -56,7 +57,7 @@ fn contexts(
     let naming = Naming {
         group: GroupId(7),
         design: design.name().to_string(),
-        version: design.version(),
+        version: design.about().version,
         settings,
         fabric,
         domains: placement.domains,
@@ -117,11 +118,11 @@ proptest! {
             for (member, context) in &told {
                 let Member::Rank(rank) = member else {
                     prop_assert_eq!(context.node, Node::Switch);
-                    prop_assert!(Parts::<LengthOnly>::switch_part(design, context, None).is_ok());
+                    prop_assert!(Parts::<LengthOnly>::switch_part(design, &Context::of(context)).is_ok());
                     continue;
                 };
                 prop_assert_eq!(context.node, Node::Rank(*rank));
-                let part = Parts::<LengthOnly>::rank_part(design, context, None);
+                let part = Parts::<LengthOnly>::endpoint_part(design, &Context::of(context));
                 prop_assert!(part.is_ok(), "{}: {}", design.name(), part.unwrap_err());
             }
             prop_assert!(told.iter().all(|(_, context)| context.initial_psn == PSN));
@@ -148,15 +149,15 @@ fn a_design_of_another_version_is_refused_by_name() {
         for (member, mut context) in contexts(design, FabricKind::Tree, &placement).unwrap_or_default() {
             context.version += 1;
             let refused = match member {
-                Member::Rank(_) => Parts::<LengthOnly>::rank_part(design, &context, None).err(),
-                Member::Switch(_) => Parts::<LengthOnly>::switch_part(design, &context, None).err(),
+                Member::Rank(_) => Parts::<LengthOnly>::endpoint_part(design, &Context::of(&context)).err(),
+                Member::Switch(_) => Parts::<LengthOnly>::switch_part(design, &Context::of(&context)).err(),
             };
             let line = refused.expect("another version").to_string();
             let expected = format!(
                 "expected version {} of the parameters of {}, found version {}; run the same version at both ends",
-                design.version(),
+                design.about().version,
                 design.name(),
-                design.version() + 1
+                design.about().version + 1
             );
             assert_eq!(line, expected);
         }
@@ -168,11 +169,12 @@ fn a_rule_to_break_is_one_of_those_that_the_design_names() {
     let placement =
         Placement::new(2, Some(IncTree::from_shape(&"star-2".parse().unwrap())), ByteCount::new(8));
     for design in CATALOG.on(FabricKind::Tree) {
-        let names = (design.model().mutations)();
+        let names = (design.about().model.mutations)(FabricKind::Tree);
         for (member, context) in contexts(design, FabricKind::Tree, &placement).unwrap() {
+            let told = |mutation| Context { mutation, ..Context::of(&context) };
             let made = |mutation| match member {
-                Member::Rank(_) => Parts::<LengthOnly>::rank_part(design, &context, mutation).map(drop),
-                Member::Switch(_) => Parts::<LengthOnly>::switch_part(design, &context, mutation).map(drop),
+                Member::Rank(_) => Parts::<LengthOnly>::endpoint_part(design, &told(mutation)).map(drop),
+                Member::Switch(_) => Parts::<LengthOnly>::switch_part(design, &told(mutation)).map(drop),
             };
             assert!(names.iter().all(|name| made(Some(name)).is_ok()), "{}", design.name());
             let line = made(Some("no-such-rule")).expect_err("there is no such rule").to_string();

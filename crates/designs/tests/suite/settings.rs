@@ -38,7 +38,7 @@ fn changed(design: &dyn AnyDesign, changes: &[(prop::sample::Index, Value)]) -> 
 proptest! {
     #[test]
     fn whatever_is_set_arrives_in_another_process(changes in any_changes()) {
-        for design in CATALOG.iter() {
+        for design in CATALOG.above_queue_pairs() {
             let sent = changed(design, &changes);
             let text = sent.to_text();
             prop_assert!(!text.contains('\n'));
@@ -56,7 +56,7 @@ proptest! {
 
     #[test]
     fn no_text_at_all_makes_a_design_panic(text in "\\PC{0,40}", key in "[a-z_.]{0,20}", value in any_value()) {
-        for design in CATALOG.iter() {
+        for design in CATALOG.above_queue_pairs() {
             if let Ok(settings) = Settings::parse(&text) {
                 let _ = design.transport(&settings);
             }
@@ -69,7 +69,7 @@ proptest! {
 
 #[test]
 fn every_key_of_a_design_is_explained_and_nothing_else_is() {
-    for design in CATALOG.iter() {
+    for design in CATALOG.above_queue_pairs() {
         let mut keys: Vec<String> = design.defaults().flat().into_iter().map(|(key, _)| key).collect();
         let mut explained: Vec<String> = design.help().iter().map(|(key, _)| key.to_string()).collect();
         keys.sort_unstable();

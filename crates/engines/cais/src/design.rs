@@ -4,21 +4,42 @@ use crate::kernel::{CaisConfig, CaisKernel};
 use crate::{Merge, MergeConfig, Mutation};
 use alloc::boxed::Box;
 use alloc::format;
+use alloc::vec;
 use alloc::vec::Vec;
-use quincunx_collective::{Collective, Payload, Rank};
+use quincunx_collective::{Collective, Payload};
 use quincunx_design::{
-    AnySwitchUnit, Help, MemoryDesign, MemoryNeeds, MemoryPlacement, MemoryStream, Params, Refusal,
+    About, AcceleratorFabric, Context, Design, Endpoint, FabricKind, Help, MemoryNeeds, Model, Params,
+    Placement, Plan, Refusal, SwitchPart,
 };
-use quincunx_engine::shared_memory::{AnyKernel, InPlaceRequest};
 use quincunx_units::Duration;
 use serde::{Deserialize, Serialize};
 
 /// Collectives of loads and reductions that merge in the switches.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Cais;
+#[derive(Clone, Copy, Debug)]
+pub struct Cais {
+    about: About,
+}
 
 /// The design.
-pub const CAIS: Cais = Cais;
+pub const CAIS: Cais = Cais {
+    about: About {
+        unit: Some("merge unit"),
+        model: Model {
+            mutations: |_| {
+                Mutation::all().filter(|rule| rule.shows_in_collectives()).map(Mutation::name).collect()
+            },
+            ..Model::PLAIN
+        },
+        ..About::new(
+            "cais",
+            "accelerators load and reduce at a home; switches merge",
+            &[(
+                FabricKind::Memory,
+                &[Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather],
+            )],
+        )
+    },
+};
 
 /// The parameters.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -101,36 +122,18 @@ impl Params for CaisParams {
     }
 }
 
-impl MemoryDesign for Cais {
+impl Design for Cais {
     type Params = CaisParams;
+    type RankRole = ();
+    type SwitchRole = ();
 
-    fn name(&self) -> &'static str {
-        "cais"
+    fn about(&self) -> &About {
+        &self.about
     }
 
-    fn summary(&self) -> &'static str {
-        "accelerators load and reduce at a home; switches merge"
-    }
-
-    fn collectives(&self) -> &'static [Collective] {
-        &[Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather]
-    }
-
-    fn unit_kind(&self) -> Option<&'static str> {
-        Some("merge unit")
-    }
-
-    fn mutations(&self) -> Vec<&'static str> {
-        Mutation::all().filter(|rule| rule.shows_in_collectives()).map(Mutation::name).collect()
-    }
-
-    fn needs(
-        &self,
-        _: &CaisParams,
-        placement: &MemoryPlacement,
-        request: &InPlaceRequest,
-    ) -> Result<MemoryNeeds, Refusal> {
-        let (length, accelerators) = (request.span.length, placement.accelerators);
+    fn plan(&self, _: &CaisParams, placement: &Placement) -> Result<Plan<(), ()>, Refusal> {
+        let request = placement.shared_memory()?.request;
+        let (length, accelerators) = (request.span.length, placement.ranks);
         let has_parts = matches!(request.collective, Collective::ReduceScatter | Collective::AllGather);
         if has_parts && !length.is_multiple_of(usize::from(accelerators)) {
             return Err(Refusal::new(
@@ -140,55 +143,54 @@ impl MemoryDesign for Cais {
             ));
         }
         // Of each rank what it has begun, and for what its part is ready.
-        Ok(MemoryNeeds { words: 2 * accelerators, tail: 0, scratch: 0 })
+        let needs = MemoryNeeds { words: 2 * accelerators, tail: 0, scratch: 0 };
+        Ok(Plan::of_stream(vec![(); usize::from(accelerators)], needs))
     }
 
-    fn kernel<P: Payload>(
+    fn endpoint<P: Payload>(
         &self,
         params: &CaisParams,
-        placement: &MemoryPlacement,
-        stream: &MemoryStream,
-        rank: Rank,
-    ) -> Result<Box<dyn AnyKernel<P>>, Refusal> {
-        let MemoryPlacement { accelerators, switches, format, load_window } = *placement;
+        (): (),
+        context: &Context<'_>,
+    ) -> Result<Endpoint<P>, Refusal> {
+        let memory = context.memory()?;
+        let AcceleratorFabric { accelerators, switches, format, load_window } = memory.fabric;
+        let stream = memory.stream()?;
         let covering = usize::from(load_window) * usize::from(accelerators) * usize::from(switches);
-        Ok(Box::new(CaisKernel::new(CaisConfig {
+        Ok(Endpoint::Kernel(Box::new(CaisKernel::new(CaisConfig {
             ranks: accelerators,
-            rank,
+            rank: memory.rank()?,
             line: format.max_payload,
             first_word: stream.first_word,
             stream: stream.number,
             window: if params.loads.window == 0 { covering } else { params.loads.window as usize },
             pre_access: params.sync.pre_access,
             in_step: params.sync.in_step,
-        })))
+        }))))
     }
 
-    fn unit<P: Payload>(
+    fn switch<P: Payload>(
         &self,
         params: &CaisParams,
-        placement: &MemoryPlacement,
-        switch: u16,
-        streams: &[MemoryStream],
-    ) -> Result<Box<dyn AnySwitchUnit<P>>, Refusal> {
-        let Some(stream) = streams.first() else {
-            return Err(Refusal::new("a stream at least", "none", "give the switch no unit"));
-        };
-        let MemoryPlacement { accelerators, format, .. } = *placement;
+        (): (),
+        context: &Context<'_>,
+    ) -> Result<SwitchPart<P>, Refusal> {
+        let memory = context.memory()?;
+        let AcceleratorFabric { accelerators, format, .. } = memory.fabric;
         let config = MergeConfig {
-            node: placement.switch(switch),
+            node: memory.fabric.switch(memory.switch()?),
             accelerators,
             participants: accelerators.saturating_sub(1).max(1),
             entries: params.merge.entries as usize,
             groups: params.sync.groups as usize,
-            streams: streams.len() as u16,
+            streams: memory.streams.len() as u16,
             timeout: params.merge.timeout,
             latency: params.merge.latency,
             format,
-            reduction: stream.request.reduction,
+            reduction: memory.stream()?.request.reduction,
             levels: params.merge.levels,
-            mutation: stream.mutation.map(str::parse).transpose().map_err(|error| Refusal::of(&error))?,
+            mutation: context.mutation()?,
         };
-        Ok(Box::new(Merge::new(config).map_err(|error| Refusal::of(&error))?))
+        Ok(SwitchPart::Unit(Box::new(Merge::new(config).map_err(|error| Refusal::of(&error))?)))
     }
 }

@@ -15,11 +15,10 @@ use alloc::format;
 use alloc::vec::Vec;
 use quincunx_collective::{Collective, Payload, Rank};
 use quincunx_design::{
-    ClosedForm, Connection, Design, FabricKind, GroupContext, Help, Member, Model, Node, Params, Peer,
-    Placement, Plan, Premises, Refusal, SwitchPart, SwitchPlan, Transport,
+    About, ClosedForm, Connection, Context, Design, Endpoint, FabricKind, GroupContext, Help, Member, Model,
+    Params, Peer, Placement, Plan, Premises, Reference, Refusal, Settings, SwitchPart, SwitchPlan, Transport,
 };
 use quincunx_engine::Verified;
-use quincunx_engine::verbs::AnyProgram;
 use quincunx_fabric::{IncTree, TreeNodeId, TreeRole};
 use quincunx_units::Duration;
 use quincunx_wire::Operation;
@@ -29,23 +28,78 @@ use serde::{Deserialize, Serialize};
 const NOTIFICATION_INTERVAL: Duration = Duration::from_micros(50);
 
 /// EPIC with switches of one mode, or of several.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Epic {
+    about: About,
     /// None: by levels, as the parameters say.
     mode: Option<Mode>,
 }
 
+/// What all have alike.
+const fn about(mode: Option<Mode>, name: &'static str, summary: &'static str) -> About {
+    About {
+        // Of switches: their mode, and their neighbours'. Of groups: checked results, standard queue pairs, what plans say of queue pairs.
+        version: 4,
+        model: Model {
+            // A Mode-I switch serves its queue pairs in turn, and whose turn it is tells them apart.
+            is_symmetric: matches!(mode, Some(Mode::II | Mode::III)),
+            // A switch in Mode-II has no order between what it sends itself and the acknowledges that it passes on.
+            answers_overtake: matches!(mode, Some(Mode::II) | None),
+            smallest: &[],
+            mutations: |_| Mutation::all().map(Mutation::name).collect(),
+            request: |header| match header.operation {
+                Operation::SendOnlyImmediate(_) => "control",
+                _ => "data",
+            },
+            timer: |kind| if kind == RESEND { "retransmission" } else { "acknowledge" },
+        },
+        ..About::new(name, summary, &[(FabricKind::Tree, &Collective::PRIMITIVES)])
+    }
+}
+
+const fn of_mode(mode: Mode, name: &'static str, summary: &'static str) -> Epic {
+    Epic { about: about(Some(mode), name, summary), mode: Some(mode) }
+}
+
 /// Connection terminated (4.2).
-pub const EPIC_1: Epic = Epic { mode: Some(Mode::I) };
+pub const EPIC_1: Epic =
+    of_mode(Mode::I, "epic-1", "EPIC, connection terminated: switches combine whole messages");
 
 /// Connection translated (4.3).
-pub const EPIC_2: Epic = Epic { mode: Some(Mode::II) };
+pub const EPIC_2: Epic =
+    of_mode(Mode::II, "epic-2", "EPIC, connection translated: switches rewrite headers, hosts retransmit");
 
 /// Connection augmented (4.4).
-pub const EPIC_3: Epic = Epic { mode: Some(Mode::III) };
+pub const EPIC_3: Epic = of_mode(
+    Mode::III,
+    "epic-3",
+    "EPIC, connection augmented: packets pass through pipes, every hop retransmits",
+);
 
 /// Each switch in a mode of its own (3.1: the same IncTree over realisations that differ).
-pub const EPIC_MIXED: Epic = Epic { mode: None };
+pub const EPIC_MIXED: Epic = Epic {
+    about: About {
+        uses_parts_of: &["epic-3", "epic-1", "epic-2"],
+        ..about(None, "epic-mixed", "EPIC on switches of several modes in one tree")
+    },
+    mode: None,
+};
+
+/// The closed forms of the paper (F), of trees whose switches are all in one mode.
+pub const CLOSED_FORMS: [Reference; 3] = [
+    Reference {
+        design: EPIC_1.about.name,
+        value: |form, settings, of| closed_form(Mode::I, form, settings, of),
+    },
+    Reference {
+        design: EPIC_2.about.name,
+        value: |form, settings, of| closed_form(Mode::II, form, settings, of),
+    },
+    Reference {
+        design: EPIC_3.about.name,
+        value: |form, settings, of| closed_form(Mode::III, form, settings, of),
+    },
+];
 
 /// EPIC's parameters.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -131,12 +185,6 @@ impl Default for GroupParams {
     }
 }
 
-impl AsRef<Transport> for EpicParams {
-    fn as_ref(&self) -> &Transport {
-        &self.group.transport
-    }
-}
-
 impl Params for EpicParams {
     fn help() -> Vec<Help> {
         let own: [Help; 10] = [
@@ -169,6 +217,10 @@ impl Params for EpicParams {
         Transport::HELP.into_iter().chain(own).collect()
     }
 
+    fn transport(&self) -> Option<&Transport> {
+        Some(&self.group.transport)
+    }
+
     fn check(&self) -> Result<(), Refusal> {
         let GroupParams { transport, slots, .. } = &self.group;
         match slots {
@@ -193,9 +245,13 @@ impl Epic {
         self.mode
     }
 
-    /// The design of switches of one mode.
-    const fn of(mode: Mode) -> Self {
-        Self { mode: Some(mode) }
+    /// The name of the design of switches of one mode.
+    const fn name_of(mode: Mode) -> &'static str {
+        match mode {
+            Mode::I => EPIC_1.about.name,
+            Mode::II => EPIC_2.about.name,
+            Mode::III => EPIC_3.about.name,
+        }
     }
 
     /// The modes of the tree's switches: as they are said level by level, or what each can do, Mode-III if it can.
@@ -207,11 +263,8 @@ impl Epic {
     ) -> Result<BTreeMap<TreeNodeId, Mode>, Refusal> {
         let parent = |node: TreeNodeId| tree.node(node).parent_edge().map(|edge| tree.edge(edge).parent.node);
         let can = |node: TreeNodeId, mode: Mode| {
-            let offers = |design: &Self| {
-                let offered = placement.offers.get(&node);
-                offered.is_none_or(|offered| offered.contains(Design::name(design)))
-            };
-            offers(&self) || offers(&Self::of(mode))
+            let offers = |name| placement.offers.get(&node).is_none_or(|offered| offered.contains(name));
+            offers(self.about.name) || offers(Self::name_of(mode))
         };
         let mut modes = BTreeMap::new();
         for node in tree.switches() {
@@ -232,7 +285,7 @@ impl Epic {
         for (&node, &mode) in &modes {
             if !can(node, mode) {
                 return Err(Refusal::new(
-                    format!("switches that offer {} where the tree has them", Design::name(&Self::of(mode))),
+                    format!("switches that offer {} where the tree has them", Self::name_of(mode)),
                     "one that does not",
                     "Mode-II is right at the root, and below Mode-II alone; choose other switches, or a design of one mode",
                 ));
@@ -250,7 +303,7 @@ impl Epic {
     }
 
     fn tree<'a>(&self, placement: &'a Placement) -> Result<&'a IncTree, Refusal> {
-        let name = Design::name(self);
+        let name = self.about.name;
         let tree = placement.tree.as_ref().ok_or_else(|| {
             Refusal::new(
                 format!("a fabric with switches for {name}"),
@@ -293,7 +346,7 @@ impl Epic {
             return Err(Refusal::new(
                 format!(
                     "`group.modes` and `group.unproved` for epic-mixed alone, not for {}",
-                    Design::name(self)
+                    self.about.name
                 ),
                 "modes",
                 "leave it out, or choose epic-mixed",
@@ -308,7 +361,7 @@ impl Epic {
         };
         match foreign {
             Some(key) => Err(Refusal::new(
-                format!("`{key}` as it is by default for {}", Design::name(self)),
+                format!("`{key}` as it is by default for {}", self.about.name),
                 "another value",
                 "only epic-3 has it; leave it out",
             )),
@@ -322,7 +375,7 @@ impl Epic {
         params: &EpicParams,
         role: EpicSwitch,
         context: &GroupContext,
-        mutation: Option<&str>,
+        mutation: Option<Mutation>,
     ) -> Result<GroupConfig, Refusal> {
         let GroupParams { transport, .. } = &params.group;
         // What the manager has booked bounds what is allocated here.
@@ -369,10 +422,7 @@ impl Epic {
             selective: transport.selective,
             run_ahead: params.group.run_ahead,
             notification_interval: params.group.synchronize_rates.then_some(NOTIFICATION_INTERVAL),
-            mutation: mutation
-                .map(str::parse::<Mutation>)
-                .transpose()
-                .map_err(|error| Refusal::of(&error))?,
+            mutation,
             resend_timeout: transport.retry_timeout,
             retry_count: transport.retry_count,
         })
@@ -384,50 +434,8 @@ impl Design for Epic {
     type RankRole = EpicRank;
     type SwitchRole = EpicSwitch;
 
-    fn name(&self) -> &'static str {
-        match self.mode {
-            Some(Mode::I) => "epic-1",
-            Some(Mode::II) => "epic-2",
-            Some(Mode::III) => "epic-3",
-            None => "epic-mixed",
-        }
-    }
-
-    fn summary(&self) -> &'static str {
-        match self.mode {
-            Some(Mode::I) => "EPIC, connection terminated: switches combine whole messages",
-            Some(Mode::II) => "EPIC, connection translated: switches rewrite headers, hosts retransmit",
-            Some(Mode::III) => {
-                "EPIC, connection augmented: packets pass through pipes, every hop retransmits"
-            }
-            None => "EPIC on switches of several modes in one tree",
-        }
-    }
-
-    fn fabrics(&self) -> &'static [FabricKind] {
-        &[FabricKind::Tree]
-    }
-
-    /// In Mode-I a switch takes messages as fast as they come, but holds no more of them than a window: a rank that is ahead of the others finds
-    /// none of its receive requests left. The kernel's queue pairs keep no count, and take an acknowledge that they did not ask for amiss.
-    fn has_credits(&self, params: &EpicParams) -> bool {
-        self.mode == Some(Mode::I) && !params.group.standard_verbs
-    }
-
-    fn collectives(&self, _: FabricKind) -> &'static [Collective] {
-        &Collective::PRIMITIVES
-    }
-
-    /// Of switches: their mode, and their neighbours'. Of groups: checked results, standard queue pairs.
-    fn version(&self) -> u32 {
-        3
-    }
-
-    fn parts_of(&self) -> &'static [&'static str] {
-        match self.mode {
-            None => &["epic-3", "epic-1", "epic-2"],
-            Some(_) => &[],
-        }
+    fn about(&self) -> &About {
+        &self.about
     }
 
     fn plan(
@@ -471,27 +479,32 @@ impl Design for Epic {
             let window_in_packets = modes[&first_hop] != Mode::I;
             EpicRank { skips: window_in_packets && !params.group.standard_verbs, window_in_packets }
         };
+        let ranks = (0..tree.ranks()).map(rank).collect();
+        let in_steps: &[Collective] = match params.group.overlap {
+            true => &[],
+            false => &[Collective::ReduceScatter, Collective::AllGather],
+        };
         Ok(Plan {
-            ranks: (0..tree.ranks()).map(rank).collect(),
             switches: tree.switches().into_iter().map(switch).collect(),
-            connections: tree.edges().iter().map(connection).collect(),
-            remote_write: false,
-            relayed: None,
+            // In Mode-I a switch takes messages as fast as they come, but holds no more of them than a window: a rank that is ahead of the
+            // others finds none of its receive requests left. The kernel's queue pairs keep no count, and take an acknowledge that they did
+            // not ask for amiss.
+            credits: self.mode == Some(Mode::I) && !params.group.standard_verbs,
+            in_steps,
+            ..Plan::new(ranks, tree.edges().iter().map(connection).collect())
         })
     }
 
-    fn rank<P: Payload>(
+    fn endpoint<P: Payload>(
         &self,
         params: &EpicParams,
         role: EpicRank,
-        context: &GroupContext,
-        mutation: Option<&str>,
-    ) -> Result<Box<dyn AnyProgram<P>>, Refusal> {
-        let Node::Rank(rank) = context.node else {
-            return Err(Refusal::new("a rank", "a switch", "run the same version at both ends"));
-        };
-        if context.connections.len() != 1 {
-            let found = context.connections.len();
+        context: &Context<'_>,
+    ) -> Result<Endpoint<P>, Refusal> {
+        let group = context.group()?;
+        let rank = group.rank()?;
+        if group.connections.len() != 1 {
+            let found = group.connections.len();
             return Err(Refusal::new(
                 "one connection, to a switch",
                 found,
@@ -500,7 +513,7 @@ impl Design for Epic {
         }
         let transport = &params.group.transport;
         let config = CommLibConfig {
-            ranks: context.ranks,
+            ranks: group.ranks,
             rank,
             mtu: transport.mtu.as_usize(),
             message: transport.message,
@@ -512,25 +525,23 @@ impl Design for Epic {
             window_in_packets: role.window_in_packets,
         };
         let mut library = CommLib::new(config).map_err(|error| Refusal::of(&error))?;
-        if let Some(name) = mutation {
-            // Most are broken by switches; that there is such a rule is to be known here, too.
-            library.break_rule(name.parse().map_err(|error| Refusal::of(&error))?);
+        // Most are broken by switches; that there is such a rule is to be known here, too.
+        if let Some(mutation) = context.mutation()? {
+            library.break_rule(mutation);
         }
-        Ok(if params.group.verify {
-            Box::new(Verified::new(library, rank, context.ranks))
-        } else {
-            Box::new(library)
-        })
+        Ok(Endpoint::Program(match params.group.verify {
+            true => Box::new(Verified::new(library, rank, group.ranks)),
+            false => Box::new(library),
+        }))
     }
 
     fn switch<P: Payload>(
         &self,
         params: &EpicParams,
         role: EpicSwitch,
-        context: &GroupContext,
-        mutation: Option<&str>,
+        context: &Context<'_>,
     ) -> Result<SwitchPart<P>, Refusal> {
-        let config = self.group_config(params, role, context, mutation)?;
+        let config = self.group_config(params, role, context.group()?, context.mutation()?)?;
         match config.mode {
             Mode::I => {
                 let program = ModeI::new(config).map_err(|error| Refusal::of(&error))?;
@@ -542,47 +553,33 @@ impl Design for Epic {
             }
         }
     }
+}
 
-    fn runs_in_steps(&self, params: &EpicParams, collective: Collective) -> bool {
-        !params.group.overlap && matches!(collective, Collective::ReduceScatter | Collective::AllGather)
-    }
-
-    fn closed_form(&self, form: ClosedForm, params: &EpicParams, premises: &Premises<'_>) -> Option<f64> {
-        let Premises { tree, link, size, loss } = *premises;
-        let GroupParams { transport, reproducible, .. } = &params.group;
-        let degrees = tree.switches().into_iter().map(|node| tree.node(node).edges().len() as u32);
-        let symbols = Symbols {
-            mode: self.mode?,
-            depth: tree.depth() as u32,
-            degree: degrees.max()?,
-            bandwidth: link.rate.bits_per_second() as f64 / 8e6,
-            latency: link.latency.as_micros_f64(),
-            packet: transport.mtu.bytes() as f64,
-            message: f64::from(transport.message),
-            size: size.bytes() as f64,
-            reproducible: *reproducible,
-            success: 1.0 - loss.value(),
-        };
-        Some(match form {
-            ClosedForm::Latency => symbols.latency(),
-            ClosedForm::SwitchMemory => symbols.switch_memory(),
-            ClosedForm::LossTolerance => symbols.loss_tolerance(),
-        })
-    }
-
-    fn model(&self) -> Model {
-        Model {
-            // A Mode-I switch serves its queue pairs in turn, and whose turn it is tells them apart.
-            is_symmetric: self.mode.is_some_and(|mode| mode != Mode::I),
-            // A switch in Mode-II has no order between what it sends itself and the acknowledges that it passes on.
-            answers_overtake: self.mode.is_none_or(|mode| mode == Mode::II),
-            smallest: &[],
-            mutations: || Mutation::all().map(Mutation::name).collect(),
-            request: |header| match header.operation {
-                Operation::SendOnlyImmediate(_) => "control",
-                _ => "data",
-            },
-            timer: |kind| if kind == RESEND { "retransmission" } else { "acknowledge" },
-        }
-    }
+fn closed_form(
+    mode: Mode,
+    form: ClosedForm,
+    settings: &Settings,
+    premises: &Premises<'_>,
+) -> Result<f64, Refusal> {
+    let Premises { tree, link, size, loss } = *premises;
+    let params = settings.get::<EpicParams>()?;
+    let GroupParams { transport, reproducible, .. } = &params.group;
+    let degrees = tree.switches().into_iter().map(|node| tree.node(node).edges().len() as u32);
+    let symbols = Symbols {
+        mode,
+        depth: tree.depth() as u32,
+        degree: degrees.max().unwrap_or_default(),
+        bandwidth: link.rate.bits_per_second() as f64 / 8e6,
+        latency: link.latency.as_micros_f64(),
+        packet: transport.mtu.bytes() as f64,
+        message: f64::from(transport.message),
+        size: size.bytes() as f64,
+        reproducible: *reproducible,
+        success: 1.0 - loss.value(),
+    };
+    Ok(match form {
+        ClosedForm::Latency => symbols.latency(),
+        ClosedForm::SwitchMemory => symbols.switch_memory(),
+        ClosedForm::LossTolerance => symbols.loss_tolerance(),
+    })
 }

@@ -80,7 +80,9 @@ mod pipe;
 pub use comm_lib::{CommLib, CommLibConfig, CommLibConfigError};
 pub use config::{ConfigError, EdgeConfig, GroupConfig, MAX_EDGES};
 pub use control::{Agreement, ControlMessage, MAX_DATA_PACKETS, MAX_RANKS, Pattern};
-pub use design::{EPIC_1, EPIC_2, EPIC_3, EPIC_MIXED, Epic, EpicParams, EpicRank, EpicSwitch, GroupParams};
+pub use design::{
+    CLOSED_FORMS, EPIC_1, EPIC_2, EPIC_3, EPIC_MIXED, Epic, EpicParams, EpicRank, EpicSwitch, GroupParams,
+};
 pub use inc_engine::{DropReason, IncEngine};
 pub use memory::{slots, switch_memory};
 pub use mode::{Levels, Mode, UnknownModes};

@@ -15,35 +15,84 @@ use alloc::format;
 use alloc::vec::Vec;
 use quincunx_collective::{Collective, Payload, Rank};
 use quincunx_design::{
-    Demand, Design, FabricKind, GroupContext, Help, Model, Node, Params, Peer, Placement, Plan, Refusal,
-    Transport,
+    About, Context, Demand, Design, Endpoint, FabricKind, Help, Model, Params, Peer, Placement, Plan,
+    Refusal, Transport,
 };
-use quincunx_engine::verbs::{AnyProgram, QpIndex};
+use quincunx_engine::verbs::QpIndex;
 use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::multiwrite::MAX_RANKS;
 use serde::{Deserialize, Serialize};
 
 /// What ranks do with each other's memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct MultiWrite {
-    name: &'static str,
+    about: About,
     strategy: Strategy,
-    writes: bool,
 }
 
+const GATHERS: &[Collective] = &[Collective::AllGather, Collective::Barrier];
+
+const EXPERTS: &[Collective] = &[Collective::Dispatch, Collective::Combine];
+
+const MODEL: Model = Model { mutations: |_| Mutation::all().map(Mutation::name).collect(), ..Model::PLAIN };
+
 /// Part of the data goes over relays, once for all who are to have it (3.1).
-pub const MULTIWRITE: MultiWrite =
-    MultiWrite { name: "multiwrite", strategy: Strategy::MultiWrite, writes: false };
+pub const MULTIWRITE: MultiWrite = MultiWrite {
+    about: About {
+        model: MODEL,
+        ..About::new(
+            "multiwrite",
+            "MultiWrite: one write for many destinations, over ranks that relay",
+            &[
+                (FabricKind::Mesh, GATHERS),
+                (FabricKind::MemoryMesh, GATHERS),
+                (FabricKind::Servers, EXPERTS),
+                (FabricKind::Tree, GATHERS),
+            ],
+        )
+    },
+    strategy: Strategy::MultiWrite,
+};
 
 /// Part of the data goes over relays, once for each who is to have it.
-pub const UNICAST_MULTIPATH: MultiWrite =
-    MultiWrite { name: "unicast-multipath", strategy: Strategy::Unicast, writes: false };
+pub const UNICAST_MULTIPATH: MultiWrite = MultiWrite {
+    about: About {
+        model: MODEL,
+        ..About::new(
+            "unicast-multipath",
+            "writes over ranks that relay, one for each destination",
+            &[(FabricKind::Mesh, GATHERS), (FabricKind::MemoryMesh, GATHERS)],
+        )
+    },
+    strategy: Strategy::Unicast,
+};
 
 /// The same program without relays: a baseline that differs in nothing else.
-pub const DIRECT: MultiWrite = MultiWrite { name: "direct", strategy: Strategy::Direct, writes: false };
+pub const DIRECT: MultiWrite = MultiWrite {
+    about: About {
+        model: MODEL,
+        ..About::new(
+            "direct",
+            "writes by direct ways alone",
+            &[(FabricKind::Mesh, GATHERS), (FabricKind::MemoryMesh, GATHERS), (FabricKind::Servers, EXPERTS)],
+        )
+    },
+    strategy: Strategy::Direct,
+};
 
 /// What the application writes, to one rank or several (4.3.2).
-pub const WRITES: MultiWrite = MultiWrite { name: "writes", strategy: Strategy::MultiWrite, writes: true };
+pub const WRITES: MultiWrite = MultiWrite {
+    about: About {
+        writes: true,
+        model: MODEL,
+        ..About::new(
+            "writes",
+            "writes of the application's own, to one rank or several at once",
+            &[(FabricKind::Mesh, &[])],
+        )
+    },
+    strategy: Strategy::MultiWrite,
+};
 
 /// The parameters.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -107,12 +156,6 @@ struct PartRole {
     is_shared: bool,
 }
 
-impl AsRef<Transport> for RelayParams {
-    fn as_ref(&self) -> &Transport {
-        &self.group
-    }
-}
-
 impl Params for RelayParams {
     fn help() -> Vec<Help> {
         let own: [Help; 5] = [
@@ -126,6 +169,10 @@ impl Params for RelayParams {
             ("relay.copy", "simulated: to send one copy of it"),
         ];
         Transport::HELP.into_iter().chain(own).collect()
+    }
+
+    fn transport(&self) -> Option<&Transport> {
+        Some(&self.group)
     }
 
     fn check(&self) -> Result<(), Refusal> {
@@ -186,15 +233,15 @@ impl MultiWrite {
         let ranks = placement.ranks;
         if !(2..=MAX_RANKS).contains(&ranks) || !ranks.is_multiple_of(placement.domains.max(1)) {
             return Err(Refusal::new(
-                format!("2 to {MAX_RANKS} ranks in domains of one size for {}", self.name),
+                format!("2 to {MAX_RANKS} ranks in domains of one size for {}", self.about.name),
                 format!("{ranks} in {}", placement.domains),
                 "change the group's members",
             ));
         }
-        let needs_domains = self.relays() && !self.writes && placement.tree.is_none();
+        let needs_domains = self.relays() && !self.about.writes && placement.tree.is_none();
         if needs_domains && placement.domains < 2 {
             return Err(Refusal::new(
-                format!("two domains at least for {}", self.name),
+                format!("two domains at least for {}", self.about.name),
                 placement.domains,
                 "choose a mesh such as mesh-2x4",
             ));
@@ -202,7 +249,7 @@ impl MultiWrite {
         let gathers = matches!(placement.demand, Demand::Vectors { .. });
         if needs_domains && gathers && placement.members() < 2 {
             return Err(Refusal::new(
-                format!("two ranks at least in a domain for {}", self.name),
+                format!("two ranks at least in a domain for {}", self.about.name),
                 placement.members(),
                 "choose a mesh such as mesh-2x4",
             ));
@@ -236,39 +283,8 @@ impl Design for MultiWrite {
     type RankRole = RelayRole;
     type SwitchRole = ();
 
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn summary(&self) -> &'static str {
-        match (self.writes, self.strategy) {
-            (true, _) => "writes of the application's own, to one rank or several at once",
-            (_, Strategy::MultiWrite) => "MultiWrite: one write for many destinations, over ranks that relay",
-            (_, Strategy::Unicast) => "writes over ranks that relay, one for each destination",
-            (_, Strategy::Direct) => "writes by direct ways alone",
-        }
-    }
-
-    fn fabrics(&self) -> &'static [FabricKind] {
-        use FabricKind::{MemoryMesh, Mesh, Servers, Tree};
-        match (self.writes, self.strategy) {
-            (true, _) => &[Mesh],
-            (_, Strategy::MultiWrite) => &[Mesh, MemoryMesh, Servers, Tree],
-            (_, Strategy::Unicast) => &[Mesh, MemoryMesh],
-            (_, Strategy::Direct) => &[Mesh, MemoryMesh, Servers],
-        }
-    }
-
-    fn collectives(&self, fabric: FabricKind) -> &'static [Collective] {
-        match (self.writes, fabric) {
-            (true, _) => &[],
-            (_, FabricKind::Servers) => &[Collective::Dispatch, Collective::Combine],
-            _ => &[Collective::AllGather, Collective::Barrier],
-        }
-    }
-
-    fn offers_writes(&self) -> bool {
-        self.writes
+    fn about(&self) -> &About {
+        &self.about
     }
 
     fn plan(&self, params: &RelayParams, placement: &Placement) -> Result<Plan<RelayRole, ()>, Refusal> {
@@ -281,7 +297,7 @@ impl Design for MultiWrite {
         let slots = u32::try_from(slots).unwrap_or(u32::MAX);
         self.check(placement, slots, length)?;
         let Ways { connections, by_rank } = ways(placement, self.relays(), tokens);
-        let is_gathering = !self.writes && !tokens;
+        let is_gathering = !self.about.writes && !tokens;
         let parts = if is_gathering { self.parts(params, placement) } else { Vec::new() };
         let weight = |chosen: fn(&Part) -> bool| {
             parts.iter().filter(|part| chosen(part)).map(|part| u128::from(part.weight)).sum::<u128>() as f64
@@ -298,27 +314,19 @@ impl Design for MultiWrite {
                 .collect(),
             tokens,
         };
-        Ok(Plan {
-            ranks: by_rank.into_iter().map(role).collect(),
-            switches: Vec::new(),
-            connections,
-            remote_write: true,
-            relayed,
-        })
+        let ranks = by_rank.into_iter().map(role).collect();
+        Ok(Plan { remote_write: true, relayed, ..Plan::new(ranks, connections) })
     }
 
-    fn rank<P: Payload>(
+    fn endpoint<P: Payload>(
         &self,
         params: &RelayParams,
         role: RelayRole,
-        context: &GroupContext,
-        mutation: Option<&str>,
-    ) -> Result<Box<dyn AnyProgram<P>>, Refusal> {
-        let Node::Rank(rank) = context.node else {
-            return Err(Refusal::new("a rank", "a switch", "run the same version at both ends"));
-        };
-        let mutation =
-            mutation.map(str::parse::<Mutation>).transpose().map_err(|error| Refusal::of(&error))?;
+        context: &Context<'_>,
+    ) -> Result<Endpoint<P>, Refusal> {
+        let mutation = context.mutation::<Mutation>()?;
+        let context = context.group()?;
+        let rank = context.rank()?;
         check_window(context.ranks, role.slots, role.length)?;
         let neighbour = |peer: &Peer| match peer {
             Peer::Rank(rank) => Ok(*rank),
@@ -339,8 +347,8 @@ impl Design for MultiWrite {
             cost: params.cost(),
         };
         let preparation = role.preparation;
-        if self.writes {
-            return Ok(Box::new(Writes::new(writer)));
+        if self.about.writes {
+            return Ok(Endpoint::Program(Box::new(Writes::new(writer))));
         }
         if role.tokens {
             let config = ExpertsConfig { writer, preparation };
@@ -348,7 +356,7 @@ impl Design for MultiWrite {
             if let Some(mutation) = mutation {
                 program.break_rule(mutation);
             }
-            return Ok(Box::new(program));
+            return Ok(Endpoint::Program(Box::new(program)));
         }
         let members = context.ranks / context.domains.max(1);
         let first = rank.0 / members.max(1) * members;
@@ -364,10 +372,6 @@ impl Design for MultiWrite {
         if let Some(mutation) = mutation {
             program.break_rule(mutation);
         }
-        Ok(Box::new(program))
-    }
-
-    fn model(&self) -> Model {
-        Model { mutations: || Mutation::all().map(Mutation::name).collect(), ..Model::PLAIN }
+        Ok(Endpoint::Program(Box::new(program)))
     }
 }

@@ -10,20 +10,45 @@ use alloc::vec;
 use alloc::vec::Vec;
 use quincunx_collective::{Collective, DataType, Payload, Rank, ReduceOp, Reduction};
 use quincunx_design::{
-    Connection, Design, FabricKind, GroupContext, Help, Member, Model, Node, Params, Placement, Plan,
+    About, Connection, Context, Design, Endpoint, FabricKind, Help, Member, Model, Params, Placement, Plan,
     Refusal, SwitchPart, SwitchPlan, Transport,
 };
-use quincunx_engine::verbs::AnyProgram;
 use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::{Framing, netreduce};
 use serde::{Deserialize, Serialize};
 
 /// NetReduce's exchange through an AllReduce-Switch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NetReduceDesign;
+#[derive(Clone, Copy, Debug)]
+pub struct NetReduceDesign {
+    about: About,
+}
 
 /// The design.
-pub const NETREDUCE: NetReduceDesign = NetReduceDesign;
+pub const NETREDUCE: NetReduceDesign = NetReduceDesign {
+    about: About {
+        pinned_keys: &["group.mtu", "group.message", "group.window"],
+        framing: Framing::RoceV1,
+        model: Model {
+            mutations: |_| Mutation::all().map(Mutation::name).collect(),
+            request: |_| "data",
+            smallest: &[
+                ("group.mtu", "24B"),
+                ("group.message", "2"),
+                ("group.window", "2"),
+                ("aggregation.floating", "false"),
+                ("aggregation.flows", "2"),
+                // More than a message has, so that a number fits two columns.
+                ("aggregation.frames", "4"),
+            ],
+            ..Model::PLAIN
+        },
+        ..About::new(
+            "netreduce",
+            "AllReduce-Switch: writes from rank to rank are added up as they pass",
+            &[(FabricKind::Tree, &[Collective::AllReduce, Collective::Barrier])],
+        )
+    },
+};
 
 /// The parameters.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -76,12 +101,6 @@ impl Default for AggregationSwitch {
     }
 }
 
-impl AsRef<Transport> for NetReduceParams {
-    fn as_ref(&self) -> &Transport {
-        &self.group
-    }
-}
-
 impl NetReduceParams {
     const fn shape(&self, ports: u16) -> Shape {
         let AggregationSwitch { flows, frames, .. } = self.aggregation;
@@ -111,6 +130,10 @@ impl Params for NetReduceParams {
             ),
         ];
         Transport::HELP.into_iter().chain(own).collect()
+    }
+
+    fn transport(&self) -> Option<&Transport> {
+        Some(&self.group)
     }
 }
 
@@ -150,28 +173,8 @@ impl Design for NetReduceDesign {
     type RankRole = ();
     type SwitchRole = ();
 
-    fn name(&self) -> &'static str {
-        "netreduce"
-    }
-
-    fn summary(&self) -> &'static str {
-        "AllReduce-Switch: writes from rank to rank are added up as they pass"
-    }
-
-    fn fabrics(&self) -> &'static [FabricKind] {
-        &[FabricKind::Tree]
-    }
-
-    fn collectives(&self, _: FabricKind) -> &'static [Collective] {
-        &[Collective::AllReduce, Collective::Barrier]
-    }
-
-    fn keeps(&self) -> &'static [&'static str] {
-        &["group.mtu", "group.message", "group.window"]
-    }
-
-    fn framing(&self) -> Framing {
-        Framing::RoceV1
+    fn about(&self) -> &About {
+        &self.about
     }
 
     fn plan(&self, params: &NetReduceParams, placement: &Placement) -> Result<Plan<(), ()>, Refusal> {
@@ -197,87 +200,62 @@ impl Design for NetReduceDesign {
         };
         let shape = params.shape(ranks);
         let places = shape.places() as u64;
+        let connections = (0..ranks).map(to_next).collect();
         Ok(Plan {
-            ranks: vec![(); usize::from(ranks)],
             switches: vec![SwitchPlan {
                 node,
                 role: (),
                 memory: params.group.mtu * (u64::from(ranks) + 1) * places,
                 passes: (0..usize::from(ranks)).collect(),
             }],
-            connections: (0..ranks).map(to_next).collect(),
             remote_write: true,
-            relayed: None,
+            ..Plan::new(vec![(); usize::from(ranks)], connections)
         })
     }
 
-    fn rank<P: Payload>(
+    fn endpoint<P: Payload>(
         &self,
         params: &NetReduceParams,
         (): (),
-        context: &GroupContext,
-        mutation: Option<&str>,
-    ) -> Result<Box<dyn AnyProgram<P>>, Refusal> {
-        let Node::Rank(rank) = context.node else {
-            return Err(Refusal::new("a rank", "a switch", "run the same version at both ends"));
-        };
-        if context.connections.len() != 2 {
-            let found = context.connections.len();
+        context: &Context<'_>,
+    ) -> Result<Endpoint<P>, Refusal> {
+        let group = context.group()?;
+        if group.connections.len() != 2 {
+            let found = group.connections.len();
             return Err(Refusal::new("two connections", found, "run the same version at both ends"));
         }
         params.check()?;
         let config = NetReduceConfig {
-            rank,
-            ranks: context.ranks,
+            rank: group.rank()?,
+            ranks: group.ranks,
             payload: params.group.mtu.as_usize(),
             frames: params.group.message as usize,
             window: params.group.window.into(),
             data_type: params.data_type(),
-            mutation: parse(mutation)?,
+            mutation: context.mutation()?,
         };
-        Ok(Box::new(NetReduce::new(config)))
+        Ok(Endpoint::Program(Box::new(NetReduce::new(config))))
     }
 
     fn switch<P: Payload>(
         &self,
         params: &NetReduceParams,
         (): (),
-        context: &GroupContext,
-        mutation: Option<&str>,
+        context: &Context<'_>,
     ) -> Result<SwitchPart<P>, Refusal> {
         params.check()?;
-        let shape = params.shape(context.connections.len() as u16);
-        let ranks = context.connections.iter().map(|connection| connection.remote.ip).collect();
+        let group = context.group()?;
+        let shape = params.shape(group.connections.len() as u16);
+        let ranks = group.connections.iter().map(|connection| connection.remote.ip).collect();
         let AggregationSwitch { sum_latency, repeat_latency, forward_latency, .. } = params.aggregation;
         let config = PassageConfig {
             shape,
             reduction: params.reduction(),
             ranks,
-            initial_psn: context.initial_psn,
+            initial_psn: group.initial_psn,
             latencies: Latencies { sum: sum_latency, repeat: repeat_latency, forward: forward_latency },
         };
-        let passage = Passage::new(config, parse(mutation)?);
-        Ok(SwitchPart::Passage(Box::new(passage.map_err(|error| Refusal::of(&error))?)))
+        let passage = Passage::new(config, context.mutation()?);
+        Ok(SwitchPart::Passing(Box::new(passage.map_err(|error| Refusal::of(&error))?)))
     }
-
-    fn model(&self) -> Model {
-        Model {
-            mutations: || Mutation::all().map(Mutation::name).collect(),
-            request: |_| "data",
-            smallest: &[
-                ("group.mtu", "24B"),
-                ("group.message", "2"),
-                ("group.window", "2"),
-                ("aggregation.floating", "false"),
-                ("aggregation.flows", "2"),
-                // More than a message has, so that a number fits two columns.
-                ("aggregation.frames", "4"),
-            ],
-            ..Model::PLAIN
-        }
-    }
-}
-
-fn parse(mutation: Option<&str>) -> Result<Option<Mutation>, Refusal> {
-    mutation.map(str::parse).transpose().map_err(|error| Refusal::of(&error))
 }

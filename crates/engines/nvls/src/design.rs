@@ -5,20 +5,41 @@ use crate::kernel::{AllReduceMode, NvlsConfig, NvlsKernel};
 use crate::multicast::{Multicast, MulticastConfig};
 use alloc::boxed::Box;
 use alloc::format;
+use alloc::vec;
 use alloc::vec::Vec;
-use quincunx_collective::{Collective, Payload, Rank};
+use quincunx_collective::{Collective, Payload};
 use quincunx_design::{
-    AnySwitchUnit, Help, MemoryDesign, MemoryNeeds, MemoryPlacement, MemoryStream, Params, Refusal,
+    About, Context, Design, Endpoint, FabricKind, Help, MemoryNeeds, Model, Params, Placement, Plan, Refusal,
+    SwitchPart,
 };
-use quincunx_engine::shared_memory::{AnyKernel, InPlaceRequest};
 use serde::{Deserialize, Serialize};
 
 /// Collectives that accelerators issue, with reductions and multicast in the switches.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Nvls;
+#[derive(Clone, Copy, Debug)]
+pub struct Nvls {
+    about: About,
+}
 
 /// The design.
-pub const NVLS: Nvls = Nvls;
+pub const NVLS: Nvls = Nvls {
+    about: About {
+        unit: Some("multicast unit"),
+        model: Model { mutations: |_| Mutation::all().map(Mutation::name).collect(), ..Model::PLAIN },
+        ..About::new(
+            "nvls",
+            "accelerators issue reduced loads and multicast stores",
+            &[(
+                FabricKind::Memory,
+                &[
+                    Collective::AllReduce,
+                    Collective::ReduceScatter,
+                    Collective::AllGather,
+                    Collective::Barrier,
+                ],
+            )],
+        )
+    },
+};
 
 /// The parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -65,61 +86,47 @@ impl Params for NvlsParams {
     }
 }
 
-impl MemoryDesign for Nvls {
+impl Design for Nvls {
     type Params = NvlsParams;
+    type RankRole = ();
+    type SwitchRole = ();
 
-    fn name(&self) -> &'static str {
-        "nvls"
+    fn about(&self) -> &About {
+        &self.about
     }
 
-    fn summary(&self) -> &'static str {
-        "accelerators issue reduced loads and multicast stores"
-    }
-
-    fn collectives(&self) -> &'static [Collective] {
-        &[Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather, Collective::Barrier]
-    }
-
-    fn unit_kind(&self) -> Option<&'static str> {
-        Some("multicast unit")
-    }
-
-    fn mutations(&self) -> Vec<&'static str> {
-        Mutation::all().map(Mutation::name).collect()
-    }
-
-    fn needs(&self, _: &NvlsParams, _: &MemoryPlacement, _: &InPlaceRequest) -> Result<MemoryNeeds, Refusal> {
+    fn plan(&self, _: &NvlsParams, placement: &Placement) -> Result<Plan<(), ()>, Refusal> {
+        placement.shared_memory()?;
         // The counter of the barrier.
-        Ok(MemoryNeeds { words: 1, tail: 0, scratch: 0 })
+        let needs = MemoryNeeds { words: 1, tail: 0, scratch: 0 };
+        Ok(Plan::of_stream(vec![(); usize::from(placement.ranks)], needs))
     }
 
-    fn kernel<P: Payload>(
+    fn endpoint<P: Payload>(
         &self,
         params: &NvlsParams,
-        placement: &MemoryPlacement,
-        stream: &MemoryStream,
-        rank: Rank,
-    ) -> Result<Box<dyn AnyKernel<P>>, Refusal> {
-        Ok(Box::new(NvlsKernel::new(NvlsConfig {
-            ranks: placement.accelerators,
-            rank,
-            granule: placement.format.max_payload,
+        (): (),
+        context: &Context<'_>,
+    ) -> Result<Endpoint<P>, Refusal> {
+        let memory = context.memory()?;
+        Ok(Endpoint::Kernel(Box::new(NvlsKernel::new(NvlsConfig {
+            ranks: memory.fabric.accelerators,
+            rank: memory.rank()?,
+            granule: memory.fabric.format.max_payload,
             all_reduce: params.nvls.all_reduce,
-            counter: stream.first_word,
-        })))
+            counter: memory.stream()?.first_word,
+        }))))
     }
 
-    fn unit<P: Payload>(
+    fn switch<P: Payload>(
         &self,
         params: &NvlsParams,
-        placement: &MemoryPlacement,
-        switch: u16,
-        streams: &[MemoryStream],
-    ) -> Result<Box<dyn AnySwitchUnit<P>>, Refusal> {
-        let Some(stream) = streams.first() else {
-            return Err(Refusal::new("a stream at least", "none", "give the switch no unit"));
-        };
-        let members = placement.accelerators;
+        (): (),
+        context: &Context<'_>,
+    ) -> Result<SwitchPart<P>, Refusal> {
+        let memory = context.memory()?;
+        let (fabric, stream) = (memory.fabric, memory.stream()?);
+        let members = fabric.accelerators;
         if !(1..=64).contains(&members) {
             return Err(Refusal::new(
                 "1 to 64 `accelerators` at a multicast unit",
@@ -127,19 +134,19 @@ impl MemoryDesign for Nvls {
                 "take fewer accelerators",
             ));
         }
-        let entries = placement.load_window * members;
+        let entries = fabric.load_window * members;
         let NvlsOptions { all_reduce, sums } = params.nvls;
-        Ok(Box::new(Multicast::new(MulticastConfig {
-            node: placement.switch(switch),
+        Ok(SwitchPart::Unit(Box::new(Multicast::new(MulticastConfig {
+            node: fabric.switch(memory.switch()?),
             members,
             entries,
             sums: match all_reduce {
                 AllReduceMode::Pull => 0,
                 AllReduceMode::Push => sums.unwrap_or(entries),
             },
-            format: placement.format,
+            format: fabric.format,
             reduction: stream.request.reduction,
-            mutation: stream.mutation.map(str::parse).transpose().map_err(|error| Refusal::of(&error))?,
-        })))
+            mutation: context.mutation()?,
+        }))))
     }
 }

@@ -1,35 +1,85 @@
-//! Collectives among hosts alone as three designs: parameters, who is connected with whom, and what runs on a rank.
+//! Collectives among hosts or accelerators alone as three designs: parameters, who is connected with whom, and what runs on a rank.
 
 use crate::config::{Algorithm, Config, DEFAULT_CHUNK, DEFAULT_WINDOW, Pace};
 use crate::mutation::Mutation;
 use crate::program::HostProgram;
+use crate::shared_direct::{SharedDirect, SharedDirectConfig};
+use crate::shared_memory::{SharedRing, SharedRingConfig};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use quincunx_collective::{Collective, Payload, Rank};
 use quincunx_design::{
-    Connection, Design, FabricKind, GroupContext, Help, Member, Model, Node, Params, Peer, Placement, Plan,
-    Refusal, Transport,
+    About, Connection, Context, Design, Endpoint, FabricKind, GroupContext, Help, Member, MemoryContext,
+    MemoryNeeds, Model, Params, Peer, Place, Placement, Plan, Refusal, SharedMemory, Transport,
 };
-use quincunx_engine::verbs::{AnyProgram, QpIndex};
+use quincunx_engine::shared_memory::AnyKernel;
+use quincunx_engine::verbs::QpIndex;
 use quincunx_units::ByteCount;
 use serde::{Deserialize, Serialize};
 
-/// Collectives among hosts alone, by one algorithm.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Collectives among ranks alone, by one algorithm.
+#[derive(Clone, Copy, Debug)]
 pub struct Hosts {
+    about: About,
     algorithm: Algorithm,
 }
 
+/// What they offer to accelerators.
+const ON_MEMORY: &[Collective] = &[Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather];
+
+/// All of its rules are those of hosts.
+const MODEL: Model = Model {
+    mutations: |fabric| match fabric {
+        FabricKind::Memory => Vec::new(),
+        _ => Mutation::all().map(Mutation::name).collect(),
+    },
+    ..Model::PLAIN
+};
+
 /// Each rank sends to the next.
-pub const RING: Hosts = Hosts { algorithm: Algorithm::Ring };
+pub const RING: Hosts = Hosts {
+    about: About {
+        model: MODEL,
+        ..About::new(
+            "ring",
+            "ranks alone: each sends to the next",
+            &[
+                (FabricKind::Tree, &Collective::PRIMITIVES),
+                (FabricKind::Ring, &Collective::PRIMITIVES),
+                (FabricKind::Memory, ON_MEMORY),
+            ],
+        )
+    },
+    algorithm: Algorithm::Ring,
+};
 
 /// Ranks form a tree.
-pub const TREE: Hosts = Hosts { algorithm: Algorithm::Tree };
+pub const TREE: Hosts = Hosts {
+    about: About {
+        model: MODEL,
+        ..About::new(
+            "tree",
+            "hosts alone: ranks form a binary tree",
+            &[(FabricKind::Tree, &Collective::PRIMITIVES)],
+        )
+    },
+    algorithm: Algorithm::Tree,
+};
 
 /// Each rank sends to each other.
-pub const DIRECT: Hosts = Hosts { algorithm: Algorithm::Direct };
+pub const DIRECT: Hosts = Hosts {
+    about: About {
+        model: MODEL,
+        ..About::new(
+            "direct",
+            "ranks alone: each sends to each other",
+            &[(FabricKind::Tree, &Collective::PRIMITIVES), (FabricKind::Memory, ON_MEMORY)],
+        )
+    },
+    algorithm: Algorithm::Direct,
+};
 
 /// The parameters.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -62,12 +112,6 @@ impl Default for Pieces {
     }
 }
 
-impl AsRef<Transport> for HostParams {
-    fn as_ref(&self) -> &Transport {
-        &self.group
-    }
-}
-
 impl Params for HostParams {
     fn help() -> Vec<Help> {
         let own: [Help; 4] = [
@@ -80,6 +124,15 @@ impl Params for HostParams {
             ),
         ];
         Transport::HELP.into_iter().chain(own).collect()
+    }
+
+    fn transport(&self) -> Option<&Transport> {
+        Some(&self.group)
+    }
+
+    /// Accelerators write whole parts of a vector, as fast as the links take them.
+    fn tables_on(fabric: FabricKind) -> Option<&'static [&'static str]> {
+        (fabric == FabricKind::Memory).then_some(&[])
     }
 
     fn check(&self) -> Result<(), Refusal> {
@@ -124,66 +177,50 @@ fn ring(ranks: u16) -> Vec<Connection> {
     }
 }
 
-impl Design for Hosts {
-    type Params = HostParams;
-    type RankRole = ();
-    type SwitchRole = ();
-
-    fn name(&self) -> &'static str {
-        match self.algorithm {
-            Algorithm::Ring => "ring",
-            Algorithm::Tree => "tree",
-            Algorithm::Direct => "direct",
-        }
-    }
-
-    fn summary(&self) -> &'static str {
-        match self.algorithm {
-            Algorithm::Ring => "hosts alone: each rank sends to the next",
-            Algorithm::Tree => "hosts alone: ranks form a binary tree",
-            Algorithm::Direct => "hosts alone: each rank sends to each other",
-        }
-    }
-
-    fn fabrics(&self) -> &'static [FabricKind] {
-        match self.algorithm {
-            Algorithm::Ring => &[FabricKind::Tree, FabricKind::Ring],
-            Algorithm::Tree | Algorithm::Direct => &[FabricKind::Tree],
-        }
-    }
-
-    fn collectives(&self, _: FabricKind) -> &'static [Collective] {
-        &Collective::PRIMITIVES
-    }
-
-    fn plan(&self, _: &HostParams, placement: &Placement) -> Result<Plan<(), ()>, Refusal> {
-        let ranks = placement.ranks;
-        let connections = match self.algorithm {
-            Algorithm::Ring => ring(ranks),
-            // That a rank of a tree could do with fewer depends on the roots that will be asked for.
-            Algorithm::Tree | Algorithm::Direct => Connection::full_mesh(ranks),
+impl Hosts {
+    fn memory_needs(&self, memory: &SharedMemory) -> Result<MemoryNeeds, Refusal> {
+        let (ranks, length) = (memory.fabric.accelerators, memory.request.span.length);
+        let (words, scratch) = match self.algorithm {
+            Algorithm::Ring => {
+                let granule = memory.fabric.format.max_payload;
+                // A flag for each link, and what the successor has begun.
+                (memory.fabric.switches + 1, SharedRing::scratch_bytes(ranks, length, granule))
+            }
+            // Of each rank a flag for each link, and what it has begun.
+            Algorithm::Direct => {
+                ((memory.fabric.switches + 1) * ranks, SharedDirect::scratch_bytes(ranks, length))
+            }
+            Algorithm::Tree => return Err(self.hosts_alone()),
         };
-        Ok(Plan {
-            ranks: vec![(); usize::from(ranks)],
-            switches: Vec::new(),
-            connections,
-            remote_write: false,
-            relayed: None,
+        Ok(MemoryNeeds { words, tail: 0, scratch })
+    }
+
+    fn kernel<P: Payload>(&self, memory: &MemoryContext<'_>) -> Result<Box<dyn AnyKernel<P>>, Refusal> {
+        let (rank, stream) = (memory.rank()?, memory.stream()?);
+        let (ranks, granule) = (memory.fabric.accelerators, memory.fabric.format.max_payload);
+        let (scratch, first_flag) = (stream.scratch, stream.first_word);
+        Ok(match self.algorithm {
+            Algorithm::Ring => {
+                Box::new(SharedRing::new(SharedRingConfig { ranks, rank, granule, scratch, first_flag }))
+            }
+            Algorithm::Direct => {
+                Box::new(SharedDirect::new(SharedDirectConfig { ranks, rank, granule, scratch, first_flag }))
+            }
+            Algorithm::Tree => return Err(self.hosts_alone()),
         })
     }
 
-    fn rank<P: Payload>(
+    fn hosts_alone(&self) -> Refusal {
+        let expected = format!("hosts for {}", self.about.name);
+        Refusal::new(expected, "accelerators", "name another design, or another fabric")
+    }
+
+    fn program(
         &self,
         params: &HostParams,
-        (): (),
         context: &GroupContext,
-        mutation: Option<&str>,
-    ) -> Result<Box<dyn AnyProgram<P>>, Refusal> {
-        let Node::Rank(rank) = context.node else {
-            return Err(Refusal::new("a rank", "a switch", "run the same version at both ends"));
-        };
-        let mutation =
-            mutation.map(str::parse::<Mutation>).transpose().map_err(|error| Refusal::of(&error))?;
+        mutation: Option<Mutation>,
+    ) -> Result<HostProgram, Refusal> {
         let mut peers = vec![None; usize::from(context.ranks)];
         for (index, connection) in context.connections.iter().enumerate() {
             if let Peer::Rank(peer) = connection.peer
@@ -194,15 +231,49 @@ impl Design for Hosts {
         }
         let Pieces { chunk, window, lockstep, confirm } = params.hosts;
         let pace = if lockstep { Pace::Lockstep } else { Pace::Eager };
+        let rank = context.rank()?;
         let config = Config { algorithm: self.algorithm, rank, peers, chunk, window, pace, confirm };
         let mut program = HostProgram::new(&config).map_err(|error| Refusal::of(&error))?;
         if let Some(mutation) = mutation {
             program.break_rule(mutation);
         }
-        Ok(Box::new(program))
+        Ok(program)
+    }
+}
+
+impl Design for Hosts {
+    type Params = HostParams;
+    type RankRole = ();
+    type SwitchRole = ();
+
+    fn about(&self) -> &About {
+        &self.about
     }
 
-    fn model(&self) -> Model {
-        Model { mutations: || Mutation::all().map(Mutation::name).collect(), ..Model::PLAIN }
+    fn plan(&self, _: &HostParams, placement: &Placement) -> Result<Plan<(), ()>, Refusal> {
+        let ranks = vec![(); usize::from(placement.ranks)];
+        if let Some(memory) = &placement.memory {
+            return Ok(Plan::of_stream(ranks, self.memory_needs(memory)?));
+        }
+        let connections = match self.algorithm {
+            Algorithm::Ring => ring(placement.ranks),
+            // That a rank of a tree could do with fewer depends on the roots that will be asked for.
+            Algorithm::Tree | Algorithm::Direct => Connection::full_mesh(placement.ranks),
+        };
+        Ok(Plan::new(ranks, connections))
+    }
+
+    fn endpoint<P: Payload>(
+        &self,
+        params: &HostParams,
+        (): (),
+        context: &Context<'_>,
+    ) -> Result<Endpoint<P>, Refusal> {
+        Ok(match &context.place {
+            Place::Group(group) => {
+                Endpoint::Program(Box::new(self.program(params, group, context.mutation()?)?))
+            }
+            Place::Memory(memory) => Endpoint::Kernel(self.kernel(memory)?),
+        })
     }
 }

@@ -25,7 +25,7 @@ extern crate alloc;
 mod config;
 mod connection;
 mod design;
-mod design_memory;
+mod design_rq;
 mod direct;
 mod mutation;
 mod plan;
@@ -38,9 +38,7 @@ mod tree;
 
 pub use config::{Algorithm, Config, ConfigError, DEFAULT_CHUNK, DEFAULT_WINDOW, Pace};
 pub use design::{DIRECT, HostParams, Hosts, Pieces, RING, TREE};
-pub use design_memory::{
-    MEMORY_DIRECT, MEMORY_RING, MEMORY_RING_RQ, MemoryDirect, MemoryRing, MemoryRingRq, NoParams, RqParams,
-};
+pub use design_rq::{RING_RQ, RequantizedRing, RqParams};
 pub use mutation::Mutation;
 pub use program::HostProgram;
 pub use quantized_ring::{QuantizedRing, QuantizedRingConfig};

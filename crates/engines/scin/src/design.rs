@@ -7,27 +7,55 @@ use crate::participant::{Participant, ParticipantConfig};
 use crate::plan::{instructions, quantized_all_reduce};
 use alloc::boxed::Box;
 use alloc::format;
+use alloc::vec;
 use alloc::vec::Vec;
-use quincunx_collective::{Collective, Payload, Rank};
+use quincunx_collective::{Collective, Payload};
 use quincunx_design::{
-    AnySwitchUnit, Form, Help, MemoryDesign, MemoryNeeds, MemoryPlacement, MemoryStream, Params,
-    Quantization, Refusal,
+    About, AcceleratorFabric, Context, Design, Endpoint, FabricKind, Form, Help, MemoryNeeds, Model, Params,
+    Placement, Plan, Quantization, Refusal, SwitchPart,
 };
-use quincunx_engine::shared_memory::{AnyKernel, InPlaceRequest, WordId};
+use quincunx_engine::shared_memory::{InPlaceRequest, WordId};
 use quincunx_units::{ByteCount, Duration};
 use serde::{Deserialize, Serialize};
 
 /// Collectives that in-switch accelerators run. Both designs share one in each switch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Scin {
-    quantised: bool,
+    about: About,
 }
 
+const UNIT: Option<&str> = Some("in-switch accelerator");
+
+const MODEL: Model = Model { mutations: |_| Mutation::all().map(Mutation::name).collect(), ..Model::PLAIN };
+
 /// Vectors of the request's elements.
-pub const SCIN: Scin = Scin { quantised: false };
+pub const SCIN: Scin = Scin {
+    about: About {
+        runs_in_switches: true,
+        unit: UNIT,
+        model: MODEL,
+        ..About::new(
+            "scin",
+            "accelerators in the switches read, reduce and write",
+            &[(FabricKind::Memory, &Collective::PRIMITIVES)],
+        )
+    },
+};
 
 /// In-network quantisation (3.4, INQ): vectors of codes, whose scale factors lie right behind them. AllReduce alone.
-pub const SCIN_INQ: Scin = Scin { quantised: true };
+pub const SCIN_INQ: Scin = Scin {
+    about: About {
+        is_exact: false,
+        runs_in_switches: true,
+        unit: UNIT,
+        model: MODEL,
+        ..About::new(
+            "scin-inq",
+            "the same, quantised in the network",
+            &[(FabricKind::Memory, &[Collective::AllReduce])],
+        )
+    },
+};
 
 /// The parameters.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -84,54 +112,19 @@ impl Params for ScinParams {
 /// Bytes that an instruction can be about, less a packet, to whose multiples shares are cut (figure 6: 32 bits).
 const LONGEST_INSTRUCTION: usize = u32::MAX as usize - 4095;
 
-impl MemoryDesign for Scin {
+impl Design for Scin {
     type Params = ScinParams;
+    type RankRole = ();
+    type SwitchRole = ();
 
-    fn name(&self) -> &'static str {
-        if self.quantised { "scin-inq" } else { "scin" }
+    fn about(&self) -> &About {
+        &self.about
     }
 
-    fn summary(&self) -> &'static str {
-        match self.quantised {
-            false => "accelerators in the switches read, reduce and write",
-            true => "the same, quantised in the network",
-        }
-    }
-
-    fn collectives(&self) -> &'static [Collective] {
-        if self.quantised { &[Collective::AllReduce] } else { &Collective::PRIMITIVES }
-    }
-
-    fn is_exact(&self) -> bool {
-        !self.quantised
-    }
-
-    fn form(&self, params: &ScinParams) -> Result<Form, Refusal> {
-        Ok(match self.quantised {
-            false => Form::Exact,
-            true => Form::Codes(params.quantization.scheme()?),
-        })
-    }
-
-    fn runs_in_switches(&self) -> bool {
-        true
-    }
-
-    fn unit_kind(&self) -> Option<&'static str> {
-        Some("in-switch accelerator")
-    }
-
-    fn mutations(&self) -> Vec<&'static str> {
-        Mutation::all().map(Mutation::name).collect()
-    }
-
-    fn needs(
-        &self,
-        params: &ScinParams,
-        placement: &MemoryPlacement,
-        request: &InPlaceRequest,
-    ) -> Result<MemoryNeeds, Refusal> {
-        let (length, accelerators) = (request.span.length, placement.accelerators);
+    fn plan(&self, params: &ScinParams, placement: &Placement) -> Result<Plan<(), ()>, Refusal> {
+        let memory = placement.shared_memory()?;
+        let (fabric, request) = (&memory.fabric, &memory.request);
+        let (length, accelerators) = (request.span.length, fabric.accelerators);
         if let Some(root) = request.collective.root()
             && root.0 >= accelerators
         {
@@ -149,64 +142,65 @@ impl MemoryDesign for Scin {
                 "change its length",
             ));
         }
-        if length.div_ceil(usize::from(placement.switches)) > LONGEST_INSTRUCTION {
+        if length.div_ceil(usize::from(fabric.switches)) > LONGEST_INSTRUCTION {
             return Err(Refusal::new(
                 format!(
                     "less than 4 GiB for each of {} `switches` in one collective of SCIN",
-                    placement.switches
+                    fabric.switches
                 ),
                 format!("a size of {length} bytes"),
                 "reduce a part at a time",
             ));
         }
-        let tail = match self.form(params)? {
-            Form::Codes(scheme) => scheme.scale_bytes(scheme.values(length)),
-            Form::Exact | Form::Requantized(_) => 0,
+        let (form, tail) = if self.about.is_exact {
+            (Form::Exact, 0)
+        } else {
+            let scheme = params.quantization.scheme()?;
+            (Form::Codes(scheme), scheme.scale_bytes(scheme.values(length)))
         };
         // A flag for each switch.
-        Ok(MemoryNeeds { words: placement.switches, tail, scratch: 0 })
+        let needs = MemoryNeeds { words: fabric.switches, tail, scratch: 0 };
+        Ok(Plan { form, ..Plan::of_stream(vec![(); usize::from(accelerators)], needs) })
     }
 
-    fn kernel<P: Payload>(
+    fn endpoint<P: Payload>(
         &self,
         _: &ScinParams,
-        _: &MemoryPlacement,
-        stream: &MemoryStream,
-        _: Rank,
-    ) -> Result<Box<dyn AnyKernel<P>>, Refusal> {
+        (): (),
+        context: &Context<'_>,
+    ) -> Result<Endpoint<P>, Refusal> {
+        let stream = context.memory()?.stream()?;
         let config = ParticipantConfig { counter: WordId(stream.number), first_flag: stream.first_word };
-        Ok(Box::new(Participant::new(config)))
+        Ok(Endpoint::Kernel(Box::new(Participant::new(config))))
     }
 
-    fn unit<P: Payload>(
+    fn switch<P: Payload>(
         &self,
         params: &ScinParams,
-        placement: &MemoryPlacement,
-        switch: u16,
-        streams: &[MemoryStream],
-    ) -> Result<Box<dyn AnySwitchUnit<P>>, Refusal> {
-        let Some(first) = streams.first() else {
-            return Err(Refusal::new("a stream at least", "none", "give the switch no unit"));
-        };
-        let MemoryPlacement { accelerators, format, .. } = *placement;
+        (): (),
+        context: &Context<'_>,
+    ) -> Result<SwitchPart<P>, Refusal> {
+        let memory = context.memory()?;
+        let (fabric, switch) = (memory.fabric, memory.switch()?);
+        let AcceleratorFabric { accelerators, switches, format, .. } = fabric;
         let config = IsaConfig {
-            node: placement.switch(switch),
+            node: fabric.switch(switch),
             accelerators,
-            flags: streams.iter().map(|stream| WordId(stream.first_word.0 + switch)).collect(),
+            flags: memory.streams.iter().map(|stream| WordId(stream.first_word.0 + switch)).collect(),
             waves: params.isa.waves,
             wave: params.isa.wave.as_usize(),
             format,
-            reduction: first.request.reduction,
+            reduction: memory.stream()?.request.reduction,
             latency: ComputeLatency {
                 regular: params.isa.compute_latency,
                 quantized: params.isa.quantized_latency,
             },
             quantization: Some(params.quantization.scheme()?),
-            mutation: first.mutation.map(str::parse).transpose().map_err(|error| Refusal::of(&error))?,
+            mutation: context.mutation()?,
         };
         let mut isa = Isa::new(config).map_err(|error| Refusal::of(&error))?;
-        let share = (usize::from(switch), usize::from(placement.switches));
-        for (stream, controller) in streams.iter().zip(0..) {
+        let share = (usize::from(switch), usize::from(switches));
+        for (stream, controller) in memory.streams.iter().zip(0..) {
             let InPlaceRequest { collective, span, .. } = stream.request;
             let program = match stream.form {
                 Form::Codes(scheme) => {
@@ -222,6 +216,6 @@ impl MemoryDesign for Scin {
                 isa.load(controller, program.clone()).map_err(|error| Refusal::of(&error))?;
             }
         }
-        Ok(Box::new(isa))
+        Ok(SwitchPart::Unit(Box::new(isa)))
     }
 }

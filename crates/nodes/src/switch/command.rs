@@ -108,6 +108,11 @@ pub enum SwitchRejected {
          pass through; run a design that ends them, or the switch with --transport packet"
     )]
     PassesThrough(GroupId),
+    /// What the group runs takes packets of a memory fabric, not frames.
+    #[error(
+        "expected a part that takes frames, found group {0:?} with a unit of a memory fabric; name another design"
+    )]
+    OfMemoryFabric(GroupId),
     /// A queue pair makes no sense.
     #[error(transparent)]
     QueuePair(#[from] quincunx_roce::ConfigError),

@@ -50,7 +50,7 @@ fn contexts(design: &dyn AnyDesign, group: u32) -> Vec<(Member, GroupContext)> {
         let naming = Naming {
             group: GroupId(number),
             design: design.name().to_string(),
-            version: design.version(),
+            version: design.about().version,
             settings,
             fabric: FabricKind::Tree,
             domains: 1,

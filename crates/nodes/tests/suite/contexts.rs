@@ -54,7 +54,7 @@ fn contexts(design: &dyn AnyDesign, fabric: FabricKind, placement: &Placement) -
     let naming = Naming {
         group: GroupId(1),
         design: design.name().to_string(),
-        version: design.version(),
+        version: design.about().version,
         settings,
         fabric,
         domains: placement.domains,

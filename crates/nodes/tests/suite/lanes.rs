@@ -181,7 +181,7 @@ fn a_context_with_more_connections_in_one_lane_than_in_another_is_refused() {
     let naming = Naming {
         group: GroupId(1),
         design: "epic-3".into(),
-        version: AnyDesign::version(&EPIC_3),
+        version: AnyDesign::about(&EPIC_3).version,
         settings,
         fabric: FabricKind::Tree,
         domains: 1,

@@ -43,7 +43,7 @@ fn contexts(design: &dyn AnyDesign) -> Vec<(Member, GroupContext)> {
     let naming = Naming {
         group: GroupId(1),
         design: design.name().to_string(),
-        version: design.version(),
+        version: design.about().version,
         settings,
         fabric: FabricKind::Tree,
         domains: 1,

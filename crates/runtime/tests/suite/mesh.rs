@@ -38,7 +38,7 @@ fn request(design: &str) -> GroupRequest {
     let (design, settings) = common::design(design, FabricKind::Mesh, &parameters);
     let members = (0..RANKS).map(|rank| format!("rank{rank}")).collect();
     let mesh = MeshShape::new(2, 2);
-    let demand = if design.offers_writes() {
+    let demand = if design.about().writes {
         Rank::measuring_demand(RANKS, PIECE)
     } else {
         Demand::Vectors { longest: ByteCount::new(1 << 16) }

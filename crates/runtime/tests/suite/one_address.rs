@@ -42,7 +42,7 @@ fn rank_process(manager: SocketAddr, number: u16, framing: Framing) -> ProcessOp
 
 fn switch_process(manager: SocketAddr, framing: Framing) -> ProcessOptions {
     let options = common::rank_process(manager, SWITCH);
-    let designs = CATALOG.iter().filter(|design| design.framing() == framing);
+    let designs = CATALOG.above_queue_pairs().filter(|design| design.about().framing == framing);
     let description = NodeDescription {
         role: Role::Switch,
         designs: designs.map(|design| design.name().to_string()).collect(),

@@ -87,12 +87,11 @@ impl JobsRequest {
                 return Err(refused(error.to_string()).into());
             }
             let lengths = lengths(job.collective, numbers.len(), bytes);
-            let found = self.scenario.design(self.catalog, &job.design);
-            let found = found.map_err(|error| refused(error.to_string()))?;
-            let settings = self.scenario.settings(found)?;
-            designs.push(found);
-            let design = found.above_queue_pairs().map_err(|error| refused(error.to_string()))?;
-            if !found.offers(job.collective, FabricKind::Tree) {
+            let design = self.scenario.design(self.catalog, &job.design);
+            let design = design.map_err(|error| refused(error.to_string()))?;
+            let settings = self.scenario.settings(design)?;
+            designs.push(design);
+            if !design.about().offers(job.collective, FabricKind::Tree) {
                 let offered: Vec<&str> =
                     design.collectives(FabricKind::Tree).iter().map(|one| one.name()).collect();
                 let expected = format!("a collective of {} ({})", design.name(), offered.join(", "));

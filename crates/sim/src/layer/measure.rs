@@ -7,8 +7,8 @@ use crate::progress::{Progress, Watch};
 use crate::{Contents, Outputs, Request, measure};
 use quincunx_accelerator::{Machine, Schedule, SubLayer as Shape};
 use quincunx_collective::{Collective, LengthOnly};
-use quincunx_design::{Catalog, Value};
-use quincunx_scenario::{DataSheet, Fabric, FabricDesign, MachineSetup, Scenario};
+use quincunx_design::{AnyDesign, Catalog, Value};
+use quincunx_scenario::{DataSheet, Fabric, MachineSetup, Scenario};
 use quincunx_units::{ByteCount, Duration, FlopRate};
 use quincunx_workload::{Direction, KernelKind, Profile, ProfileError, SubLayer, Transformer, Work};
 use std::collections::BTreeMap;
@@ -330,7 +330,6 @@ fn measure_by(
                 let value = value.parse::<u64>().map_or_else(|_| Value::from(*value), Value::from);
                 design.set(&mut settings, key, &value)?;
             }
-            let FabricDesign::Memory(design) = design else { unreachable!("on a memory fabric") };
             Some((design, settings))
         }
     };
@@ -383,7 +382,7 @@ fn measure_by(
 /// As [`measure_layer`].
 pub fn communication_share(
     scenario: &Scenario,
-    design: FabricDesign,
+    design: &'static dyn AnyDesign,
     seed: u64,
     progress: Watch<'_>,
 ) -> Result<f64, LayerError> {

@@ -5,8 +5,11 @@ use super::samples::{OverTime, Sampler};
 use crate::memory_fabric::{FlitMedium, MemoryFabric};
 use crate::progress::{Progress, STEPS_A_REPORT, Watch};
 use quincunx_accelerator::{Coordination, GpuConfig, GpuEvent, Machine, Offload, Schedule, SubLayer};
+use quincunx_cluster::unit_of;
 use quincunx_collective::{Collective, DataType, LengthOnly, ReduceOp, Reduction};
-use quincunx_design::{AnyMemoryDesign, Form, MemoryPlacement, MemoryStream, PayloadKind, Refusal, Settings};
+use quincunx_design::{
+    AcceleratorFabric, AnyDesign, Form, MemoryStream, PayloadKind, Placement, Refusal, Settings,
+};
 use quincunx_driver_des::{BusyOverTime, Limits, NodeIndex, Simulation, Stopped};
 use quincunx_engine::shared_memory::{InPlaceRequest, Span, WordId};
 use quincunx_engine::{Engine, PortId};
@@ -31,7 +34,7 @@ pub struct LayerRun<'a> {
     /// How.
     pub schedule: &'static dyn Schedule,
     /// The design whose unit the schedule wants, and its settings.
-    pub unit: Option<(&'static dyn AnyMemoryDesign, Settings)>,
+    pub unit: Option<(&'static dyn AnyDesign, Settings)>,
     /// Decides all that chance decides.
     pub seed: u64,
 }
@@ -206,7 +209,7 @@ fn run_all<P: PayloadKind>(
     let machine = machine(fabric, setup, run.seed);
     let medium = FlitMedium { format: fabric.format, accelerators: fabric.accelerators };
     let port = PortConfig::covering_round_trip(fabric.link.rate, fabric.link.latency, &fabric.format);
-    let placement = fabric.placement();
+    let parts = fabric.parts();
     let mut simulation = Simulation::new(medium, run.seed);
     let mut names = Vec::new();
     let mut gpus = Vec::new();
@@ -220,7 +223,7 @@ fn run_all<P: PayloadKind>(
         let config = GpuConfig {
             rank,
             ranks: fabric.accelerators,
-            switches: (0..fabric.switches).map(|index| placement.switch(index)).collect(),
+            switches: (0..fabric.switches).map(|index| parts.switch(index)).collect(),
             format: fabric.format,
             port,
             response_latency: fabric.response_latency,
@@ -246,17 +249,17 @@ fn run_all<P: PayloadKind>(
         }
         gpus.push(node);
     }
-    let streams = streams(run, &placement, &offloads.unwrap_or_default())?;
+    let streams = streams(run, parts, &offloads.unwrap_or_default())?;
     let mut switches = Vec::new();
     for index in 0..fabric.switches {
         let units = match &run.unit {
             None => Vec::new(),
             Some((design, settings)) => {
-                vec![P::memory_parts(*design).unit_part(settings, &placement, index, &streams)?]
+                vec![unit_of(*design, settings, parts, index, &streams, None)?]
             }
         };
         let config = FabricSwitchConfig {
-            node: placement.switch(index),
+            node: parts.switch(index),
             ports: fabric.accelerators,
             port,
             early_write_response: quincunx_cluster::EARLY_WRITE_RESPONSE,
@@ -279,7 +282,7 @@ fn run_all<P: PayloadKind>(
 /// The streams of the switches' unit: what it does by itself, each once; if that is nothing, one that says what it adds.
 fn streams(
     run: &LayerRun<'_>,
-    placement: &MemoryPlacement,
+    parts: AcceleratorFabric,
     offloads: &[Offload],
 ) -> Result<Vec<MemoryStream>, LayerError> {
     let nothing = Span { offset: 0, length: 0 };
@@ -292,22 +295,25 @@ fn streams(
         tail: nothing,
         scratch: nothing,
         times: 1,
-        mutation: None,
     };
     let Some((design, settings)) = run.unit.as_ref().filter(|_| !offloads.is_empty()) else {
         return Ok(vec![none]);
     };
-    let form = design.form(settings)?;
+    let plan = |collective, span| {
+        let request = InPlaceRequest { collective, reduction, span };
+        Ok::<_, LayerError>((request, design.plan(settings, &Placement::on_memory(parts, request))?))
+    };
     let stream = |(offload, number): (&Offload, u16)| {
         let whole = offload.values * usize::from(run.setup.element);
-        let length = match form {
+        // How long a vector is rests on its form.
+        let length = match plan(offload.collective, nothing)?.1.form {
             Form::Exact | Form::Requantized(_) => whole,
             Form::Codes(scheme) => scheme.code_bytes(offload.values),
         };
         let span = Span { offset: offload.address as usize, length };
-        let request = InPlaceRequest { collective: offload.collective, reduction, span };
-        let needs = design.needs(settings, placement, &request)?;
-        let fits = needs.words <= placement.switches && length + needs.tail <= whole && needs.scratch == 0;
+        let (request, plan) = plan(offload.collective, span)?;
+        let (form, needs) = (plan.form, plan.memory);
+        let fits = needs.words <= parts.switches && length + needs.tail <= whole && needs.scratch == 0;
         if !fits {
             return Err(LayerError::Expected {
                 expected: format!(

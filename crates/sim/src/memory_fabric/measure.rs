@@ -6,7 +6,7 @@ use crate::progress::Watch;
 use crate::request::{busiest, loads};
 use crate::{MeasureError, Measurement, Outputs, Request};
 use quincunx_collective::{BlockQuantization, DataType, Quantized, Rank, Reduction};
-use quincunx_design::{AnyMemoryDesign, Form, Settings};
+use quincunx_design::{AnyDesign, Form, Placement, Settings};
 use quincunx_driver_des::LinkConfig;
 use quincunx_engine::shared_memory::{InPlaceRequest, Span};
 use quincunx_scenario as scenario;
@@ -21,10 +21,16 @@ pub(crate) fn measure<P: Data>(
 ) -> Result<Measurement, MeasureError> {
     let traffic = request.background.map(|offered| (offered, request.seed));
     let setup = MemoryFabric { traffic, ..MemoryFabric::from(fabric) };
-    let design = request.design.on_memory().map_err(RunError::from)?;
+    let design = request.design;
     let settings = &request.scenario.settings(request.design)?;
     let case = Case { setup: &setup, design, settings, request };
-    let (outcome, wrong) = match design.form(settings).map_err(RunError::from)? {
+    // Before anybody knows how long a vector is: that rests on its form.
+    let nothing = Span { offset: 0, length: 0 };
+    let Request { collective, reduction, .. } = *request;
+    let placement =
+        Placement::on_memory(setup.parts(), InPlaceRequest { collective, reduction, span: nothing });
+    let plan = design.plan(settings, &placement).map_err(RunError::from)?;
+    let (outcome, wrong) = match plan.form {
         Form::Exact => case.exact::<P>(outputs, progress),
         Form::Codes(scheme) => case.codes::<P>(scheme, outputs, progress),
         Form::Requantized(scheme) => case.requantized::<P>(scheme, outputs, progress),
@@ -57,7 +63,7 @@ type Checked<P> = Result<(Outcome<P>, Option<u64>), MeasureError>;
 /// What is to be measured.
 struct Case<'a> {
     setup: &'a MemoryFabric,
-    design: &'static dyn AnyMemoryDesign,
+    design: &'static dyn AnyDesign,
     settings: &'a Settings,
     request: &'a Request,
 }

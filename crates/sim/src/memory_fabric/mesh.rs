@@ -10,7 +10,7 @@ use crate::progress::{Progress, STEPS_A_REPORT, Watch};
 use crate::{Contents, Request};
 use quincunx_cluster::{Cluster, GroupSpec, demand};
 use quincunx_collective::{LengthOnly, Numbers, Rank};
-use quincunx_design::{AnyDesign, Peer, Refusal, Settings};
+use quincunx_design::{AnyDesign, Context, Peer, Refusal, Settings};
 use quincunx_driver_des::{Limits, LinkConfig, NodeIndex, Observer, Simulation, Stopped};
 use quincunx_engine::verbs::Outcome;
 use quincunx_engine::{Engine, PortId};
@@ -145,7 +145,7 @@ struct Mesh {
 impl Mesh {
     /// Set up for inputs of `longest` bytes.
     fn new(fabric: &MemoryMeshFabric, request: &Request, longest: usize) -> Result<Self, SimulationError> {
-        let design = request.design.above_queue_pairs()?;
+        let design = request.design;
         let format = flit_format(&fabric.link);
         let port = PortConfig::covering_round_trip(fabric.link.rate, fabric.link.latency, &format);
         let mut settings =
@@ -190,7 +190,7 @@ impl Mesh {
                 neighbours: neighbours.into_iter().map(|far| NodeId(far as u16)).collect(),
                 format: self.format,
             };
-            let program = P::parts(self.design).rank_part(context, None)?;
+            let program = P::parts(self.design).endpoint_part(&Context::of(context))?.part.program()?;
             let Ok(peer) = Engine::new(PeerConfig { messages, port: self.port, program });
             simulation.add_node(peer);
         }

@@ -1,7 +1,7 @@
 //! Collectives on a memory fabric: accelerators, each with a link to every switch (SCIN 4.1).
 //!
 //! [`MemoryFabric`] says what the fabric is; the papers' are presets of scenarios; [`run`] runs a collective on it by
-//! a [design](quincunx_design::MemoryDesign), over real numbers or lengths alone, and says how long it took, [`run_watched`] writes every
+//! a [design](quincunx_design::Design), over real numbers or lengths alone, and says how long it took, [`run_watched`] writes every
 //! packet, too, and [`run_streams`] runs several side by side. [`expected`] says what must come out.
 
 mod build;

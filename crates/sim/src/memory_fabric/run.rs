@@ -8,7 +8,7 @@ use crate::outputs::Outputs;
 use crate::packet_fabric::{Data, LinkUse};
 use crate::progress::{Progress, STEPS_A_REPORT, Watch, unwatched};
 use quincunx_collective::{Collective, Payload};
-use quincunx_design::{AnyMemoryDesign, PayloadKind, Refusal, Settings, UnitCounter, UnitEvent};
+use quincunx_design::{AnyDesign, PayloadKind, Refusal, Settings, UnitCounter, UnitEvent};
 use quincunx_driver_des::{BusyOverTime, Limits, NodeIndex, Observer, Stopped};
 use quincunx_engine::shared_memory::InPlaceRequest;
 use quincunx_nodes::fabric::{FabricCommand, FabricEvent, FabricNode, FabricRejected};
@@ -125,7 +125,7 @@ impl<P> Outcome<P> {
 /// If the set-up makes no sense, the design cannot do the collective, or it does not end.
 pub fn run<P: PayloadKind>(
     fabric: &MemoryFabric,
-    design: &'static dyn AnyMemoryDesign,
+    design: &'static dyn AnyDesign,
     settings: &Settings,
     request: InPlaceRequest,
     memories: Vec<P>,

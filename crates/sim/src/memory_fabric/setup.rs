@@ -2,7 +2,7 @@
 
 use crate::traffic::Offered;
 use quincunx_cluster::{EARLY_WRITE_RESPONSE, MemorySetup};
-use quincunx_design::MemoryPlacement;
+use quincunx_design::AcceleratorFabric;
 use quincunx_driver_des::LinkConfig;
 use quincunx_memory::{PortConfig, Scatter};
 use quincunx_units::{BitRate, ByteCount, Duration};
@@ -43,7 +43,7 @@ impl MemoryFabric {
     /// What its nodes are, beside what they run.
     pub(super) fn setup(&self) -> MemorySetup {
         MemorySetup {
-            placement: self.placement(),
+            fabric: self.parts(),
             port: self.port(),
             response_latency: self.response_latency,
             add_rate: self.add_rate,
@@ -57,8 +57,8 @@ impl MemoryFabric {
     }
 
     /// What designs are told of it.
-    pub(crate) fn placement(&self) -> MemoryPlacement {
-        MemoryPlacement {
+    pub(crate) fn parts(&self) -> AcceleratorFabric {
+        AcceleratorFabric {
             accelerators: self.accelerators,
             switches: self.switches,
             format: self.format,

@@ -14,7 +14,7 @@ fn check(streams: &[Stream]) -> Result<(), RunError> {
     if let Some(stream) = streams.iter().find(|stream| stream.request.collective.is_routed()) {
         return Err(RunError::Routed(stream.request.collective));
     }
-    let working = streams.iter().filter(|stream| !stream.design.runs_in_switches()).count();
+    let working = streams.iter().filter(|stream| !stream.design.about().runs_in_switches).count();
     if working > 1 {
         return Err(RunError::Streams(working));
     }

@@ -70,7 +70,7 @@ impl<P: Data, O: Observer<Station<P>>> SimulatedGroup<P, O> {
     /// As [`new`](Group::new).
     pub fn with_observer(request: &Request, observer: O) -> Result<Self, SimulationError> {
         let (scenario, seed) = (&request.scenario, request.seed);
-        let design = request.design.above_queue_pairs()?;
+        let design = request.design;
         let [input, _] = request.vectors()?;
         let mut cluster = Cluster::of(scenario, design, ByteCount::new(input as u64))?;
         if request.background.is_some() {

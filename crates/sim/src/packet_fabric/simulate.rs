@@ -1,6 +1,5 @@
 //! One measurement, from a request to a row: on trees, rings, meshes and servers alike.
 
-use quincunx_cluster::ClusterError;
 use quincunx_collective::{Collective, LengthOnly, Numbers, Rank};
 use quincunx_scenario::TokenBatch;
 use quincunx_units::{ByteCount, Duration};
@@ -98,10 +97,9 @@ fn vectors<P: Data>(
     let [input, output] = request.vectors()?;
     let members = request.members();
     let inputs = (0..group.ranks()).map(|rank| P::input(Rank(rank), input, reduction.data_type)).collect();
-    let settings = request.scenario.settings(request.design).map_err(ClusterError::from)?;
     let in_steps = request.scenario.measure.stepwise
         && members == group.ranks()
-        && request.design.runs_in_steps(&settings, collective)?;
+        && group.cluster().runs_in_steps(collective);
     let (time, inputs, outputs) = if in_steps {
         run_in_steps(group, request, inputs, output, progress)?
     } else {

@@ -17,7 +17,7 @@ fn on(shape: &str) -> Scenario {
 
 fn transport(scenario: &Scenario) -> Transport {
     let design = scenario.design(CATALOG, "epic-3").unwrap();
-    design.above_queue_pairs().unwrap().transport(&scenario.settings(design).unwrap()).unwrap()
+    design.transport(&scenario.settings(design).unwrap()).unwrap()
 }
 
 fn link(scenario: &Scenario) -> &PacketLink {

@@ -7,7 +7,7 @@ use quincunx_collective::{BlockQuantization, CodeType, LengthOnly, Numbers, Quan
 use quincunx_design::Value;
 use quincunx_designs::CATALOG;
 use quincunx_driver_des::BusyOverTime;
-use quincunx_scenario::{Fabric, FabricDesign, Override, Scenario};
+use quincunx_scenario::{Fabric, Override, Scenario};
 use quincunx_schedules::{ALL, find};
 use quincunx_sim::layer::{
     KernelSpan, LayerMeasurement, LayerOutcome, LayerRequest, LayerRun, PartMeasurement, measure_layer,
@@ -58,7 +58,6 @@ pub(crate) fn with_run<T>(
             let value = value.parse::<u64>().map_or_else(|_| Value::from(*value), Value::from);
             design.set(&mut settings, key, &value).unwrap();
         }
-        let FabricDesign::Memory(design) = design else { panic!("a memory design") };
         (design, settings)
     });
     let fabric = MemoryFabric::from(fabric);

@@ -2,11 +2,11 @@
 //! follow from links and units.
 
 use quincunx_collective::*;
-use quincunx_design::{AnyMemoryDesign, Settings, Value};
+use quincunx_design::{AnyDesign, FabricKind, Settings, Value};
 use quincunx_designs::CATALOG;
 use quincunx_engine::shared_memory::{InPlaceRequest, Span};
 use quincunx_memory::Scatter;
-use quincunx_scenario::{Fabric, FabricDesign, Scenario};
+use quincunx_scenario::{Fabric, Scenario};
 use quincunx_sim::memory_fabric::{MemoryFabric, Outcome, RunError, Stream, expected, run, run_streams};
 use quincunx_units::{BitRate, ByteCount, Duration};
 
@@ -24,16 +24,15 @@ fn preset(name: &str) -> MemoryFabric {
 /// A design with settings.
 #[derive(Clone, Debug)]
 struct Way {
-    design: &'static dyn AnyMemoryDesign,
+    design: &'static dyn AnyDesign,
     settings: Settings,
 }
 
 impl Way {
     /// A design of the catalog, on switches as a preset has them.
     fn on(preset: &str, design: &str) -> Self {
-        let design = CATALOG.find_memory(design).expect("a design of the catalog");
-        let settings =
-            scenario(preset).settings(FabricDesign::Memory(design)).expect("settings of the design");
+        let design = CATALOG.find(design, FabricKind::Memory).expect("a design of the catalog");
+        let settings = scenario(preset).settings(design).expect("settings of the design");
         Self { design, settings }
     }
 

@@ -2,11 +2,11 @@
 //! counted.
 
 use quincunx_collective::*;
-use quincunx_design::Settings;
+use quincunx_design::{FabricKind, Settings};
 use quincunx_designs::CATALOG;
 use quincunx_engine::shared_memory::{InPlaceRequest, Span};
 use quincunx_memory::Scatter;
-use quincunx_scenario::{Fabric, FabricDesign, Scenario};
+use quincunx_scenario::{Fabric, Scenario};
 use quincunx_sim::memory_fabric::{MemoryFabric, Outcome, expected, run};
 use quincunx_units::Duration;
 
@@ -34,8 +34,8 @@ fn settings(changes: &[(&str, &str)]) -> Settings {
         };
         scenario.set(key, value);
     }
-    let design = CATALOG.find_memory("cais").expect("a design of the catalog");
-    scenario.settings(FabricDesign::Memory(design)).expect("settings of the design")
+    let design = CATALOG.find("cais", FabricKind::Memory).expect("a design of the catalog");
+    scenario.settings(design).expect("settings of the design")
 }
 
 /// Runs a collective on numbers, and holds what is left against what must be.
@@ -45,7 +45,7 @@ fn right(fabric: &MemoryFabric, collective: Collective, changes: &[(&str, &str)]
     let inputs: Vec<Numbers> =
         (0..fabric.accelerators).map(|rank| noise(rank.into(), length, SUM.data_type)).collect();
     let request = InPlaceRequest { collective, reduction: SUM, span: Span { offset: 0, length } };
-    let design = CATALOG.find_memory("cais").expect("a design of the catalog");
+    let design = CATALOG.find("cais", FabricKind::Memory).expect("a design of the catalog");
     let outcome = run(fabric, design, &settings(changes), request, inputs.clone()).expect("a run");
     for (rank, memory) in outcome.memories.iter().enumerate() {
         let Some((span, right)) = expected(&request, rank, &inputs) else { continue };

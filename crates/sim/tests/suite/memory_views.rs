@@ -1,7 +1,7 @@
 //! What may be seen of a memory fabric: its trace, its capture, how busy its links were.
 
 use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction, pattern};
-use quincunx_design::Value;
+use quincunx_design::{FabricKind, Value};
 use quincunx_designs::CATALOG;
 use quincunx_engine::shared_memory::{InPlaceRequest, Span};
 use quincunx_scenario::{Fabric, Scenario};
@@ -30,7 +30,7 @@ fn fabric() -> MemoryFabric {
 
 /// An AllReduce by a design, with small tables if it has tables.
 fn stream(design: &str) -> Stream {
-    let design = CATALOG.find_memory(design).expect("a design of the catalog");
+    let design = CATALOG.find(design, FabricKind::Memory).expect("a design of the catalog");
     let mut settings = design.defaults();
     let tables: [(&str, Value); 2] = [("isa.waves", 3.into()), ("isa.wave", "512B".into())];
     for (key, value) in tables {

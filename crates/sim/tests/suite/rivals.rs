@@ -4,7 +4,7 @@
 use quincunx_collective::{Collective, Rank, SplitMix64};
 use quincunx_design::FabricKind;
 use quincunx_designs::CATALOG;
-use quincunx_scenario::{Document, FabricDesign, Scenario};
+use quincunx_scenario::{Document, Scenario};
 use quincunx_sim::packet_fabric::{Row, SimulationError, simulate};
 use quincunx_units::ByteCount;
 
@@ -103,7 +103,7 @@ fn nothing_is_sent_again_where_nothing_is_lost() {
         "leaf-spine-4x1x3",
         "fat-tree-4",
     ];
-    let designs = FabricDesign::on(CATALOG, FabricKind::Tree);
+    let designs: Vec<_> = CATALOG.choices(FabricKind::Tree).collect();
     let mut random = SplitMix64::new(44);
     let mut draw = |count: usize| random.draw() as usize % count;
     let mut runs = 0;
@@ -120,7 +120,7 @@ fn nothing_is_sent_again_where_nothing_is_lost() {
             other => other,
         };
         let size = 192 * [1, 20, 400, 8_000, 40_000][draw(5)];
-        if !design.offers(collective, FabricKind::Tree) {
+        if !design.about().offers(collective, FabricKind::Tree) {
             continue;
         }
         let case = format!("{} {collective} of {size} on {shape} at {gigabits} Gbit/s", design.name());

@@ -3,11 +3,12 @@
 use proptest::prelude::*;
 use quincunx_collective::{Collective, LengthOnly, Rank};
 use quincunx_design::{
-    AnyDesign, ClosedForm, Design, FabricKind, GroupContext, Member, Naming, Params, Parts, Placement, Plan,
-    Premises, Refusal, Settings, Value,
+    AnyDesign, ClosedForm, Context, Design, FabricKind, GroupContext, Member, Naming, Params, Parts,
+    Placement, Plan, Premises, Refusal, Settings, Value,
 };
 use quincunx_epic::{
-    EPIC_1, EPIC_2, EPIC_3, EPIC_MIXED, Epic, EpicParams, EpicRank, EpicSwitch, GroupParams, Mode,
+    CLOSED_FORMS, EPIC_1, EPIC_2, EPIC_3, EPIC_MIXED, Epic, EpicParams, EpicRank, EpicSwitch, GroupParams,
+    Mode,
 };
 use quincunx_fabric::{IncTree, LinkProperties, TreeNodeId, TreeRole};
 use quincunx_units::{BitRate, ByteCount, Duration, Probability};
@@ -138,8 +139,7 @@ fn a_switch_has_up_to_sixty_three_neighbours() {
 #[test]
 fn all_but_dispatch_and_combine_is_offered() {
     for design in ALL {
-        let expected: &[Collective] = &Collective::PRIMITIVES;
-        assert_eq!(Design::collectives(&design, FabricKind::Tree), expected);
+        assert_eq!(design.collectives(FabricKind::Tree), &Collective::PRIMITIVES[..]);
     }
 }
 
@@ -193,7 +193,8 @@ fn what_is_broadcast_by_each_rank_in_turn_runs_in_steps_only_without_overlap() {
     let in_steps = |overlap, collective| {
         let mut params = EpicParams::default();
         params.group.overlap = overlap;
-        Design::runs_in_steps(&EPIC_2, &params, collective)
+        let plan = Design::plan(&EPIC_2, &params, &on(named("star-2"))).unwrap();
+        plan.in_steps.contains(&collective)
     };
     for collective in [Collective::ReduceScatter, Collective::AllGather] {
         assert!(in_steps(false, collective) && !in_steps(true, collective), "{collective}");
@@ -209,7 +210,8 @@ fn formulas_take_depth_and_degree_of_the_tree_and_rate_and_latency_of_its_links(
     let premises =
         Premises { tree: &tree, link, size: ByteCount::new(125_000), loss: Probability::new(0.25).unwrap() };
     let params = EpicParams::default();
-    let formula = |form| Design::closed_form(&EPIC_2, form, &params, &premises).unwrap();
+    let [_, epic_2, _] = CLOSED_FORMS;
+    let formula = |form| (epic_2.value)(form, &EPIC_2.defaults(), &premises).unwrap();
     // 12 500 bytes a microsecond: twice the latency, three packets of a default MTU, ten microseconds of data.
     let packets = 3.0 * params.group.transport.mtu.bytes() as f64 / 12_500.0;
     assert_eq!(formula(ClosedForm::Latency), 2.0 + packets + 10.0);
@@ -223,8 +225,8 @@ fn contexts(design: Epic) -> Vec<(Member, GroupContext)> {
     let plan = AnyDesign::plan(&design, &settings, &on(named("star-2"))).unwrap();
     let naming = Naming {
         group: quincunx_collective::GroupId(1),
-        design: Design::name(&design).to_string(),
-        version: Design::version(&design),
+        design: design.name().to_string(),
+        version: AnyDesign::about(&design).version,
         settings,
         fabric: FabricKind::Tree,
         domains: 1,
@@ -243,8 +245,12 @@ fn contexts(design: Epic) -> Vec<(Member, GroupContext)> {
 
 fn refusal(design: Epic, context: &GroupContext) -> Refusal {
     let refusal = match context.node {
-        quincunx_design::Node::Rank(_) => Parts::<LengthOnly>::rank_part(&design, context, None).err(),
-        quincunx_design::Node::Switch => Parts::<LengthOnly>::switch_part(&design, context, None).err(),
+        quincunx_design::Node::Rank(_) => {
+            Parts::<LengthOnly>::endpoint_part(&design, &Context::of(context)).err()
+        }
+        quincunx_design::Node::Switch => {
+            Parts::<LengthOnly>::switch_part(&design, &Context::of(context)).err()
+        }
     };
     let refusal = refusal.expect("such a context is refused");
     assert!(!refusal.to_string().contains('\n'), "{refusal}");
@@ -256,7 +262,7 @@ fn a_switch_takes_no_more_than_was_booked() {
     for design in ALL {
         let (_, mut context) = contexts(design).remove(0);
         let booked = context.memory;
-        assert!(Parts::<LengthOnly>::switch_part(&design, &context, None).is_ok());
+        assert!(Parts::<LengthOnly>::switch_part(&design, &Context::of(&context)).is_ok());
         context.memory = ByteCount::new(booked.bytes() - 1);
         let expected = format!("expected {booked} of memory, booked for the group");
         assert!(refusal(design, &context).to_string().starts_with(&expected));
@@ -274,7 +280,7 @@ fn contexts_that_make_no_sense_are_refused_by_ranks_and_switches() {
                 assert!(refusal.starts_with(expected), "{refusal}");
             };
             refused(&|context| context.connections.clear(), "expected ");
-            refused(&|context| context.version = 9, "expected version 3 of the parameters of epic-");
+            refused(&|context| context.version = 9, "expected version 4 of the parameters of epic-");
             refused(&|context| context.ranks = 0, "expected ranks in domains of one size, found 0 in 1");
             refused(&|context| context.domains = 3, "expected ranks in domains of one size, found 2 in 3");
             let set = |key: &'static str, value: &'static str| {

@@ -2,8 +2,8 @@
 
 use quincunx_collective::{Collective, GroupId, LengthOnly, Rank};
 use quincunx_design::{
-    AnyDesign, Demand, FabricKind, GroupContext, LinkRates, Member, Naming, Parts, Peer, Placement, Plan,
-    Refusal, Role, Value,
+    AnyDesign, Context, Demand, FabricKind, GroupContext, LinkRates, Member, Naming, Parts, Peer, Placement,
+    Plan, Refusal, Role, Value,
 };
 use quincunx_multiwrite::{DIRECT, MULTIWRITE, MultiWrite, UNICAST_MULTIPATH, WRITES};
 use quincunx_units::{BitRate, ByteCount};
@@ -159,7 +159,7 @@ fn servers_exchange_tokens_and_meshes_gather() {
 fn a_rank_takes_no_role_that_no_plan_has() {
     for (design, demand) in [(MULTIWRITE, VECTORS), (WRITES, writes(4, 64))] {
         let good = contexts(design, &asked(mesh(2, 2), demand)).remove(1);
-        assert!(Parts::<LengthOnly>::rank_part(&design, &good, None).is_ok());
+        assert!(Parts::<LengthOnly>::endpoint_part(&design, &Context::of(&good)).is_ok());
         let text = good.role.to_text();
         let field = |name: &str, value: &str| {
             let start = text.find(&format!("\"{name}\":")).unwrap() + name.len() + 3;
@@ -184,7 +184,7 @@ fn a_rank_takes_no_role_that_no_plan_has() {
         ];
         for role in roles {
             let context = GroupContext { role: Role::parse(&role).unwrap(), ..good.clone() };
-            let refused = Parts::<LengthOnly>::rank_part(&design, &context, None);
+            let refused = Parts::<LengthOnly>::endpoint_part(&design, &Context::of(&context));
             let line = refused.expect_err(&role).to_string();
             assert!(line.starts_with("expected ") && !line.contains('\n'), "{line}");
         }
@@ -199,6 +199,7 @@ fn a_rank_that_gathers_knows_a_way_to_each_that_it_gathers_with() {
     let end = start + without[start..].find(']').unwrap() + 1;
     let role = Role::parse(&format!("{}[]{}", &without[..start], &without[end..])).unwrap();
     let context = GroupContext { role, ..good };
-    let refused = Parts::<LengthOnly>::rank_part(&MULTIWRITE, &context, None).unwrap_err().to_string();
+    let refused =
+        Parts::<LengthOnly>::endpoint_part(&MULTIWRITE, &Context::of(&context)).unwrap_err().to_string();
     assert!(refused.starts_with("expected "), "{refused}");
 }

@@ -2,7 +2,7 @@
 
 use quincunx_collective::{Collective, GroupId, LengthOnly, Rank};
 use quincunx_design::{
-    AnyDesign, Connection, FabricKind, Member, Naming, Parts, Placement, Plan, Refusal, SwitchPart,
+    AnyDesign, Connection, Context, FabricKind, Member, Naming, Parts, Placement, Plan, Refusal, SwitchPart,
 };
 use quincunx_fabric::{IncTree, TreeNodeId};
 use quincunx_netreduce::{ConfigError, NETREDUCE, Shape};
@@ -33,7 +33,7 @@ fn refused(tree: &str, keys: &[(&str, u64)], expected: &str) {
 #[test]
 fn it_runs_on_trees_and_offers_what_one_sum_makes() {
     let design: &dyn AnyDesign = &NETREDUCE;
-    assert_eq!((design.name(), design.fabrics()), ("netreduce", &[FabricKind::Tree][..]));
+    assert_eq!((design.name(), design.about().offers.len()), ("netreduce", 1));
     assert_eq!(design.collectives(FabricKind::Tree), [Collective::AllReduce, Collective::Barrier]);
 }
 
@@ -76,8 +76,8 @@ fn the_switch_is_told_who_passes_in_the_order_of_the_ranks() {
     let from: Vec<_> = context.connections.iter().map(|end| last_octet(end.remote.ip)).collect();
     let to: Vec<_> = context.connections.iter().map(|end| last_octet(end.local.ip)).collect();
     assert_eq!((from, to), (vec![0, 1, 2], vec![1, 2, 0]));
-    let part = Parts::<LengthOnly>::switch_part(design, context, None).unwrap();
-    assert!(matches!(part, SwitchPart::Passage(_)));
+    let part = Parts::<LengthOnly>::switch_part(design, &Context::of(context)).unwrap();
+    assert!(matches!(part.part, SwitchPart::Passing(_)));
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn what_the_switch_has_no_buffers_for_is_refused() {
 #[test]
 fn presets_and_drivers_leave_its_frames_alone() {
     let design: &dyn AnyDesign = &NETREDUCE;
-    assert_eq!(design.keeps(), ["group.mtu", "group.message", "group.window"]);
+    assert_eq!(design.about().pinned_keys, ["group.mtu", "group.message", "group.window"]);
 }
 
 #[test]
@@ -135,9 +135,9 @@ fn switches_have_two_to_sixteen_ports_and_room_for_something() {
 #[test]
 fn rules_that_can_be_broken_are_known_by_name() {
     let design: &dyn AnyDesign = &NETREDUCE;
-    assert!((design.model().mutations)().contains(&"forwards-unknown"));
+    assert!((design.about().model.mutations)(FabricKind::Tree).contains(&"forwards-unknown"));
     // Frames of a header and an element.
-    assert!(design.model().smallest.contains(&("group.mtu", "24B")));
+    assert!(design.about().model.smallest.contains(&("group.mtu", "24B")));
 }
 
 fn last_octet(address: IpAddr) -> u8 {

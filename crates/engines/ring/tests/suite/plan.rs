@@ -84,7 +84,9 @@ fn a_rank_without_the_peers_that_it_needs_is_refused() {
     let (member, mut context) = plan.contexts(&naming, |_| String::new(), |_| endpoint).remove(1);
     assert_eq!(member, Member::Rank(Rank(1)));
     context.connections.pop();
-    let refused = quincunx_design::Parts::<LengthOnly>::rank_part(&RING, &context, None).unwrap_err();
+    let refused =
+        quincunx_design::Parts::<LengthOnly>::endpoint_part(&RING, &quincunx_design::Context::of(&context))
+            .unwrap_err();
     assert!(refused.to_string().starts_with("expected a queue pair to rank 0"), "{refused}");
 }
 

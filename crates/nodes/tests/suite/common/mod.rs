@@ -162,7 +162,7 @@ impl Setup {
         let naming = Naming {
             group: GROUP,
             design: AnyDesign::name(&design).to_string(),
-            version: AnyDesign::version(&design),
+            version: AnyDesign::about(&design).version,
             settings,
             fabric: FabricKind::Tree,
             domains: 1,

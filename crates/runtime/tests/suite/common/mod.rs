@@ -68,7 +68,7 @@ impl Group {
         let naming = Naming {
             group: GroupId(id),
             design: design.name().to_string(),
-            version: design.version(),
+            version: design.about().version,
             settings,
             fabric,
             domains: placement.domains,
