@@ -4,7 +4,8 @@ use clap::Args;
 use quincunx_design::Catalog;
 use quincunx_scenario::{Jobs as JobsFile, Override, RankPlacement, Scenario};
 use quincunx_sim::{
-    JobMeasurement, JobsError, JobsMeasurement, JobsRequest, StreamMeasurement, measure_jobs, sweep,
+    Interrupted, JobMeasurement, JobsError, JobsMeasurement, JobsRequest, StreamMeasurement, measure_jobs,
+    sweep,
 };
 use quincunx_units::{Duration, Instant};
 use serde_json::{Value, json};
@@ -103,7 +104,9 @@ impl Jobs {
         sweep(requests, &stop, run, |_, result| {
             match result {
                 Ok(found) => measured.push(found),
-                Err(JobsError::Stopped { after }) => interrupted.push(format!("a run at {after}")),
+                Err(JobsError::Stopped(Interrupted { after })) => {
+                    interrupted.push(format!("a run at {after}"))
+                }
                 Err(error) => {
                     failed = Some(error);
                     return ControlFlow::Break(());

@@ -9,7 +9,7 @@ use quincunx_sim::layer::{
     KernelKind, LayerError, LayerRequest, MeasuredKernel, Profile, TRACE_INTERVALS, find_schedule,
     measure_over_time, profile, write_trace,
 };
-use quincunx_sim::sweep;
+use quincunx_sim::{Interrupted, sweep};
 use quincunx_units::Duration;
 use rows::{header, line, row};
 use serde_json::Value;
@@ -103,7 +103,9 @@ impl Layer {
             let name = schedules[place].name();
             match result {
                 Ok(found) => measured.push((name, found)),
-                Err(LayerError::Stopped { after }) => interrupted.push(format!("{name} at {after}")),
+                Err(LayerError::Stopped(Interrupted { after })) => {
+                    interrupted.push(format!("{name} at {after}"))
+                }
                 Err(error) => {
                     failed = Some(error);
                     return ControlFlow::Break(());

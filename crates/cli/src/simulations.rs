@@ -4,7 +4,8 @@ use quincunx_collective::Reduction;
 use quincunx_design::AnyDesign;
 use quincunx_report::Columns;
 use quincunx_sim::{
-    Candidate, Choice, MeasureError, Measurement, Outputs, Progress, Request, choose, measure, sweep,
+    Candidate, Choice, Interrupted, MeasureError, Measurement, Outputs, Progress, Request, choose, measure,
+    sweep,
 };
 use quincunx_units::Instant;
 use serde_json::{Value, json};
@@ -88,7 +89,7 @@ pub(crate) fn simulate(
             runs.clear();
         }
         match result {
-            Err(MeasureError::Stopped { after }) => {
+            Err(MeasureError::Stopped(Interrupted { after })) => {
                 simulated.interrupted.push(format!("{name} at {after}"));
                 return ControlFlow::Continue(());
             }

@@ -3,10 +3,10 @@
 use clap::Args;
 use quincunx_design::Catalog;
 use quincunx_scenario::{Override, Scenario};
-use quincunx_sim::sweep;
 use quincunx_sim::traffic::{
     Load, Offered, Pattern, TrafficError, TrafficMeasurement, TrafficRequest, measure_traffic,
 };
+use quincunx_sim::{Interrupted, sweep};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 
@@ -83,7 +83,9 @@ impl Traffic {
                     }
                     rows.push(row(offered, &measured));
                 }
-                Err(TrafficError::Stopped { after }) => interrupted.push(format!("{offered} at {after}")),
+                Err(TrafficError::Stopped(Interrupted { after })) => {
+                    interrupted.push(format!("{offered} at {after}"))
+                }
                 Err(error) => {
                     failed = Some(error);
                     return ControlFlow::Break(());

@@ -5,7 +5,7 @@ use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
 use quincunx_design::{AnyDesign, Catalog};
 use quincunx_scenario::{Override, Scenario};
 use quincunx_sim::{
-    Contents, MeasureError, Request, TrainingError, TrainingMeasurement, measure_training, sweep,
+    Contents, Interrupted, MeasureError, Request, TrainingError, TrainingMeasurement, measure_training, sweep,
 };
 use quincunx_units::{ByteCount, Duration};
 use serde_json::{Value, json};
@@ -90,7 +90,7 @@ impl Train {
             let name = designs[place].name();
             match result {
                 Ok(found) => measured.push((name, found)),
-                Err(TrainingError::Run { size, error: MeasureError::Stopped { after } }) => {
+                Err(TrainingError::Run { size, error: MeasureError::Stopped(Interrupted { after }) }) => {
                     interrupted.push(format!("{name} {size} at {after}"));
                 }
                 Err(error) => {

@@ -97,7 +97,7 @@ impl fmt::Display for Choice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Contents, Outputs, Request, measure, unwatched};
+    use crate::{Contents, Interrupted, Outputs, Request, measure, unwatched};
     use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
     use quincunx_designs::CATALOG;
     use quincunx_scenario::Scenario;
@@ -123,7 +123,7 @@ mod tests {
         let measured = measured("direct");
         let result = |time: Option<u64>| match time {
             Some(time) => Ok(Measurement { time: Duration::from_micros(time), ..measured.clone() }),
-            None => Err(MeasureError::Stopped { after: Duration::ZERO }),
+            None => Err(Interrupted { after: Duration::ZERO }.into()),
         };
         times.iter().map(|&(design, time)| (design.into(), result(time))).collect()
     }

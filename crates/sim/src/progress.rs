@@ -18,13 +18,6 @@ pub struct Progress {
     pub share: Option<f64>,
 }
 
-impl Progress {
-    /// Of a run whose end is not known.
-    pub(crate) const fn new(now: Instant, steps: u64) -> Self {
-        Self { now, steps, share: None }
-    }
-}
-
 /// Is told from time to time how far a run has come, and says whether it goes on.
 pub type Watch<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
 

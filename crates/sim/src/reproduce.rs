@@ -485,9 +485,9 @@ fn checked(
     let (figure, experiment) = (run.figure.clone(), format!("{}/{}", experiment.paper, experiment.id));
     match result {
         Err(
-            Failed::Collective(MeasureError::Stopped { .. })
-            | Failed::Training(TrainingError::Run { error: MeasureError::Stopped { .. }, .. })
-            | Failed::Layer(LayerError::Stopped { .. }),
+            Failed::Collective(MeasureError::Stopped(_))
+            | Failed::Training(TrainingError::Run { error: MeasureError::Stopped(_), .. })
+            | Failed::Layer(LayerError::Stopped(_)),
         ) => Ok(None),
         Err(Failed::Layer(error)) => {
             Err(ReproduceError::Layer { experiment, figure, error: Box::new(error) })

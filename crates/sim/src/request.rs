@@ -4,6 +4,7 @@ use crate::Outputs;
 use crate::memory_fabric::{self, RunError};
 use crate::packet_fabric::{self, LinkUse, Row, SimulationError};
 use crate::progress::Watch;
+use crate::session::Interrupted;
 use crate::traffic::Offered;
 use quincunx_collective::{Bandwidths, Collective, LengthOnly, Numbers, Reduction};
 use quincunx_design::AnyDesign;
@@ -161,18 +162,15 @@ pub enum MeasureError {
     /// The scenario has a value that the design does not take.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
-    /// The owner has stopped it.
-    #[error("stopped after {after} of virtual time")]
-    Stopped {
-        /// When.
-        after: Duration,
-    },
+    /// Whoever watches has stopped it.
+    #[error(transparent)]
+    Stopped(#[from] Interrupted),
 }
 
 impl From<SimulationError> for MeasureError {
     fn from(error: SimulationError) -> Self {
         match error {
-            SimulationError::Stopped { after } => Self::Stopped { after },
+            SimulationError::Stopped(stopped) => Self::Stopped(stopped),
             error => Self::Packet(error),
         }
     }
@@ -181,7 +179,7 @@ impl From<SimulationError> for MeasureError {
 impl From<RunError> for MeasureError {
     fn from(error: RunError) -> Self {
         match error {
-            RunError::Stopped { after } => Self::Stopped { after },
+            RunError::Stopped(stopped) => Self::Stopped(stopped),
             error => Self::Memory(error),
         }
     }

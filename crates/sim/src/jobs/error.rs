@@ -1,6 +1,7 @@
 //! Why a file of jobs gives no measurement.
 
 use crate::packet_fabric::SimulationError;
+use crate::session::Interrupted;
 use quincunx_scenario::ScenarioError;
 use quincunx_units::Duration;
 
@@ -36,10 +37,7 @@ pub enum JobsError {
         /// When the run ended.
         after: Duration,
     },
-    /// The owner has stopped it.
-    #[error("stopped after {after} of virtual time")]
-    Stopped {
-        /// When.
-        after: Duration,
-    },
+    /// Whoever watches has stopped it.
+    #[error(transparent)]
+    Stopped(#[from] Interrupted),
 }

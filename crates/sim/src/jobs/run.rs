@@ -1,15 +1,16 @@
 //! Runs jobs: starts each when it is due, again as often as it is asked to, and ends when all have ended.
 
 use super::prepare::Job;
-use super::streams::{self, Stream};
+use super::streams::{Stream, Streaming};
 use super::watch::{Troubled, Watch};
 use super::{JobMeasurement, JobsError, JobsMeasurement, JobsRequest, SharedLink, StreamMeasurement};
 use crate::Contents;
 use crate::packet_fabric::{Built, Data};
-use crate::progress::{Progress, STEPS_A_REPORT, Watch as Watched};
+use crate::progress::Watch as Watched;
+use crate::session::{Next, Runs, Session};
 use crate::traffic::Meter;
 use quincunx_collective::{Bandwidths, GroupId, LengthOnly, Numbers, Rank};
-use quincunx_driver_des::{Limits, NodeIndex, Stopped};
+use quincunx_driver_des::{Limits, NodeIndex};
 use quincunx_engine::Terms;
 use quincunx_engine::verbs::Outcome;
 use quincunx_nodes::{HostCommand, HostEvent, StationCommand, StationEvent};
@@ -91,27 +92,18 @@ impl<P: Data> Run<P> {
         let end = Instant::ZERO + request.scenario.measure.virtual_limit();
         let runs: u32 = self.jobs.iter().map(|entry| entry.job.times).sum();
         let mut done = 0;
-        let mut steps = STEPS_A_REPORT;
+        let mut session = Session::new(self.built.progress(), progress);
         while done < runs {
             self.start_due(request)?;
             let waiting = self.jobs.iter().filter(|entry| entry.waits()).map(|entry| entry.job.at);
             let time = waiting.min().unwrap_or(end).min(end);
-            match streams::run(&mut self.streams, &mut self.built, Limits { time, steps }) {
-                Stopped::Event(emitted) => {
-                    done += u32::from(self.hear(request, emitted.node, emitted.event)?)
-                }
-                Stopped::StepLimit => {
-                    steps += STEPS_A_REPORT;
-                    let now = self.built.simulation.now();
-                    let share = Some(f64::from(done) / f64::from(runs));
-                    let at = Progress { share, ..Progress::new(now, self.built.simulation.steps()) };
-                    if progress(at).is_break() {
-                        return Err(JobsError::Stopped { after: now.since(Instant::ZERO) });
-                    }
-                }
-                Stopped::Idle if time < end => self.built.simulation.pass(time),
-                Stopped::TimeLimit if time < end => {}
-                Stopped::Idle | Stopped::TimeLimit => {
+            let share = Some(f64::from(done) / f64::from(runs));
+            let mut streaming = Streaming { streams: &mut self.streams, built: &mut self.built, share };
+            match session.next(&mut streaming, time)? {
+                Next::Event(emitted) => done += u32::from(self.hear(request, emitted.node, emitted.event)?),
+                Next::Idle if time < end => self.built.simulation.pass(time),
+                Next::TimeLimit if time < end => {}
+                Next::Idle | Next::TimeLimit => {
                     let running =
                         self.jobs.iter().filter(|entry| entry.runs.len() < entry.job.times as usize);
                     let after = self.built.simulation.now().since(Instant::ZERO);

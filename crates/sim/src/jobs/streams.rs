@@ -1,6 +1,8 @@
 //! Streams of traffic on their way into a run of jobs: the owner's loop around the driver's, for several at once.
 
 use crate::packet_fabric::{Built, Data};
+use crate::progress::Progress;
+use crate::session::Runs;
 use crate::traffic::{Arrival, Carrier, Generator, Population};
 use quincunx_collective::SplitMix64;
 use quincunx_driver_des::{Limits, Observer, Stopped};
@@ -65,8 +67,27 @@ impl Hosts {
     }
 }
 
-/// Runs until a node tells something or a limit is reached, sending packets when they are due.
-pub(super) fn run<P: Data, O: Observer<Station<P>>>(
+/// A simulation into which streams send packets when they are due.
+pub(super) struct Streaming<'a, P: Data, O> {
+    pub(super) streams: &'a mut [Stream],
+    pub(super) built: &'a mut Built<P, O>,
+    /// The share of the work that is done.
+    pub(super) share: Option<f64>,
+}
+
+impl<P: Data, O: Observer<Station<P>>> Runs for Streaming<'_, P, O> {
+    type Event = StationEvent<P>;
+
+    fn run(&mut self, limits: Limits) -> Stopped<StationEvent<P>> {
+        run(self.streams, self.built, limits)
+    }
+
+    fn progress(&self) -> Progress {
+        Progress { share: self.share, ..self.built.progress() }
+    }
+}
+
+fn run<P: Data, O: Observer<Station<P>>>(
     streams: &mut [Stream],
     built: &mut Built<P, O>,
     limits: Limits,

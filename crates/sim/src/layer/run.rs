@@ -3,7 +3,8 @@
 use super::node::{Node, NodeCommand, NodeConfig, NodeEvent};
 use super::samples::{OverTime, Sampler};
 use crate::memory_fabric::{FlitMedium, MemoryFabric};
-use crate::progress::{Progress, STEPS_A_REPORT, Watch};
+use crate::progress::{Progress, Watch};
+use crate::session::{Interrupted, Next, Runs, Session};
 use quincunx_accelerator::{Coordination, GpuConfig, GpuEvent, Machine, Offload, Schedule, SubLayer};
 use quincunx_cluster::unit_of;
 use quincunx_collective::{Collective, DataType, LengthOnly, ReduceOp, Reduction};
@@ -19,7 +20,6 @@ use quincunx_scenario::{MachineSetup, ScenarioError};
 use quincunx_units::{Duration, Instant};
 use quincunx_workload::{ProfileError, TransformerError};
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// What runs: a sub-layer on accelerators around switches, by a schedule.
@@ -110,12 +110,9 @@ pub enum LayerError {
     /// The collective that it is compared with.
     #[error(transparent)]
     Collective(#[from] Box<crate::MeasureError>),
-    /// The owner has stopped it.
-    #[error("stopped after {after} of virtual time")]
-    Stopped {
-        /// When.
-        after: Duration,
-    },
+    /// Whoever watches has stopped it.
+    #[error(transparent)]
+    Stopped(#[from] Interrupted),
     /// Nothing more happens, and it is not over.
     #[error(
         "expected {expected} accelerators to finish, found {found} when nothing more could happen; this is a fault of the schedule"
@@ -329,31 +326,34 @@ fn streams(
     offloads.iter().zip(0..).map(stream).collect()
 }
 
-/// Tells how far a run has come: blocks that have ended, of all that there are on all accelerators.
-fn tell<P: PayloadKind>(
-    simulation: &Simulation<Node<P>, FlitMedium>,
-    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-) -> Result<(), LayerError> {
-    let (mut done, mut all) = (0, 0);
-    for (_, node) in simulation.engines() {
-        if let Node::Gpu(gpu) = node {
-            for kernel in gpu.kernels() {
-                done += u64::from(kernel.done);
-                all += u64::from(kernel.blocks);
+/// A run whose work is known: blocks that have ended, of all that there are on all accelerators.
+struct Counting<P: PayloadKind>(Simulation<Node<P>, FlitMedium>);
+
+impl<P: PayloadKind> Runs for Counting<P> {
+    type Event = NodeEvent;
+
+    fn run(&mut self, limits: Limits) -> Stopped<NodeEvent> {
+        self.0.run(limits)
+    }
+
+    fn progress(&self) -> Progress {
+        let (mut done, mut all) = (0, 0);
+        for (_, node) in self.0.engines() {
+            if let Node::Gpu(gpu) = node {
+                for kernel in gpu.kernels() {
+                    done += u64::from(kernel.done);
+                    all += u64::from(kernel.blocks);
+                }
             }
         }
-    }
-    let (now, steps) = (simulation.now(), simulation.steps());
-    let share = Some(done as f64 / f64::max(all as f64, 1.0));
-    match progress(Progress { now, steps, share }) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(()) => Err(LayerError::Stopped { after: now.since(Instant::ZERO) }),
+        let share = Some(done as f64 / f64::max(all as f64, 1.0));
+        Progress { share, ..self.0.progress() }
     }
 }
 
 fn follow<P: PayloadKind>(
     run: &LayerRun<'_>,
-    mut simulation: Simulation<Node<P>, FlitMedium>,
+    simulation: Simulation<Node<P>, FlitMedium>,
     names: &[Vec<String>],
     mut sampler: Option<Sampler>,
     progress: Watch<'_>,
@@ -361,15 +361,17 @@ fn follow<P: PayloadKind>(
     let (mut finished, mut end) = (0, Instant::ZERO);
     let mut launched = vec![Vec::new(); names.len()];
     let mut kernels = Vec::new();
-    let mut limits = Limits { steps: STEPS_A_REPORT, ..Limits::NONE };
+    let mut simulation = Counting(simulation);
+    let mut session = Session::new(simulation.progress(), progress);
+    let mut until = Limits::NONE.time;
     let zero = Instant::ZERO;
     let (expected, switches) = (run.fabric.accelerators, run.fabric.switches);
     if let Some(sampler) = &sampler {
-        limits.time = sampler.next();
+        until = sampler.next();
     }
     loop {
-        match simulation.run(limits) {
-            Stopped::Event(emitted) => {
+        match session.next(&mut simulation, until)? {
+            Next::Event(emitted) => {
                 let rank = emitted.node.0 as usize;
                 match emitted.event {
                     NodeEvent::Gpu(GpuEvent::Launched { kernel }) => {
@@ -385,32 +387,29 @@ fn follow<P: PayloadKind>(
                             from,
                             to: emitted.at.since(zero),
                         });
-                        tell(&simulation, progress)?;
+                        session.tell(simulation.progress())?;
                     }
                     NodeEvent::Gpu(GpuEvent::Finished) => {
                         finished += 1;
                         end = emitted.at;
                         // What comes later is no longer of the sub-layer.
                         if let Some(sampler) = sampler.as_mut().filter(|_| finished == expected) {
-                            sampler.sample(&simulation, switches);
-                            limits.time = Limits::NONE.time;
+                            sampler.sample(&simulation.0, switches);
+                            until = Limits::NONE.time;
                         }
                     }
                     NodeEvent::Switch(_) => {}
                 }
             }
-            Stopped::StepLimit => {
-                tell(&simulation, progress)?;
-                limits.steps += STEPS_A_REPORT;
-            }
-            Stopped::TimeLimit => {
+            Next::TimeLimit => {
                 let sampler = sampler.as_mut().expect("time has a limit for samples alone");
-                sampler.sample(&simulation, switches);
-                limits.time = sampler.next();
+                sampler.sample(&simulation.0, switches);
+                until = sampler.next();
             }
-            Stopped::Idle => break,
+            Next::Idle => break,
         }
     }
+    let Counting(simulation) = simulation;
     if finished < expected {
         return Err(LayerError::Stalled { expected, found: finished });
     }

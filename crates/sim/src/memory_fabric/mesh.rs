@@ -6,12 +6,13 @@ use super::shape::Wiring;
 use super::watch::Watcher;
 use crate::outputs::Outputs;
 use crate::packet_fabric::{Data, LinkUse, Row, SimulationError};
-use crate::progress::{Progress, STEPS_A_REPORT, Watch};
+use crate::progress::Watch;
+use crate::session::{Next, Runs, Session};
 use crate::{Contents, Request};
 use quincunx_cluster::{Cluster, GroupSpec, demand};
 use quincunx_collective::{LengthOnly, Numbers, Rank};
 use quincunx_design::{AnyDesign, Context, Peer, Refusal, Settings};
-use quincunx_driver_des::{Limits, LinkConfig, NodeIndex, Observer, Simulation, Stopped};
+use quincunx_driver_des::{LinkConfig, NodeIndex, Observer, Simulation};
 use quincunx_engine::verbs::Outcome;
 use quincunx_engine::{Engine, PortId};
 use quincunx_memory::{MessagesConfig, PortConfig};
@@ -104,25 +105,19 @@ fn finish<P: Data, O: Observer<FabricPeer<P>>>(
 ) -> Result<Vec<(Duration, P, P)>, SimulationError> {
     let start = simulation.now();
     let mut ended: Vec<Option<(Duration, P, P)>> = (0..ranks).map(|_| None).collect();
-    let mut limits = Limits { time: start + limit, steps: simulation.steps() + STEPS_A_REPORT };
+    let mut session = Session::new(simulation.progress(), progress);
     while ended.iter().any(Option::is_none) {
-        let stopped = simulation.run(limits);
+        let next = session.next(simulation, start + limit)?;
         let after = simulation.now().since(start);
-        match stopped {
-            Stopped::Event(emitted) => {
+        match next {
+            Next::Event(emitted) => {
                 let PeerEvent::Finished { outcome, input, output } = emitted.event;
                 if outcome != Outcome::Done {
                     return Err(SimulationError::Failed { rank: emitted.node.0 as u16, outcome, after });
                 }
                 ended[emitted.node.0 as usize] = Some((after, input, output));
             }
-            Stopped::StepLimit => {
-                if progress(Progress::new(simulation.now(), simulation.steps())).is_break() {
-                    return Err(SimulationError::Stopped { after });
-                }
-                limits.steps += STEPS_A_REPORT;
-            }
-            Stopped::Idle | Stopped::TimeLimit => {
+            Next::Idle | Next::TimeLimit => {
                 let unfinished = ended.iter().filter(|ended| ended.is_none()).count() as u16;
                 return Err(SimulationError::Unfinished { unfinished, ranks, after });
             }

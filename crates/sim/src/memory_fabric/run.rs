@@ -6,10 +6,12 @@ use super::watch::Watcher;
 use super::{MemoryFabric, Stream};
 use crate::outputs::Outputs;
 use crate::packet_fabric::{Data, LinkUse};
-use crate::progress::{Progress, STEPS_A_REPORT, Watch, unwatched};
+use crate::progress::{Watch, unwatched};
+use crate::session::{Interrupted, Next, Runs, Session};
+use crate::traffic::Carrying;
 use quincunx_collective::{Collective, Payload};
 use quincunx_design::{AnyDesign, PayloadKind, Refusal, Settings, UnitCounter, UnitEvent};
-use quincunx_driver_des::{BusyOverTime, Limits, NodeIndex, Observer, Stopped};
+use quincunx_driver_des::{BusyOverTime, Limits, NodeIndex, Observer};
 use quincunx_engine::shared_memory::InPlaceRequest;
 use quincunx_nodes::fabric::{FabricCommand, FabricEvent, FabricNode, FabricRejected};
 use quincunx_units::{ByteCount, Duration, Instant};
@@ -60,12 +62,9 @@ pub enum RunError {
     /// Traffic has nowhere to go.
     #[error("expected two `accelerators` or more for traffic, found one; add some")]
     OneAccelerator,
-    /// The owner has stopped it.
-    #[error("stopped after {after} of virtual time")]
-    Stopped {
-        /// When.
-        after: Duration,
-    },
+    /// Whoever watches has stopped it.
+    #[error(transparent)]
+    Stopped(#[from] Interrupted),
     /// Nothing more happens, and the collective is not over.
     #[error(
         "expected {expected} accelerators to finish, found {found} when nothing more could happen; this is a fault of the protocol"
@@ -206,16 +205,12 @@ fn run_observed<P: PayloadKind, O: Observer<FabricNode<P>>>(
 
     let mut told = vec![Told::default(); streams.len()];
     let mut unfinished = usize::from(fabric.accelerators) * streams.len();
-    let mut limits = Limits { steps: built.simulation.steps() + STEPS_A_REPORT, ..Limits::NONE };
-    loop {
-        let stopped = match &mut traffic {
-            // Traffic goes on when the collectives are over.
-            Some(_) if unfinished == 0 => break,
-            Some(traffic) => traffic.run(&mut built, limits),
-            None => built.simulation.run(limits),
-        };
-        match stopped {
-            Stopped::Event(emitted) => match emitted.event {
+    let mut session = Session::new(built.progress(), progress);
+    // Traffic goes on when the collectives are over.
+    while traffic.is_none() || unfinished > 0 {
+        let mut carrying = Carrying { source: traffic.as_mut(), carrier: &mut built };
+        match session.next(&mut carrying, Limits::NONE.time)? {
+            Next::Event(emitted) => match emitted.event {
                 FabricEvent::Finished { kernel } => {
                     let stream = &mut told[usize::from(kernel)];
                     stream.finished += 1;
@@ -234,15 +229,7 @@ fn run_observed<P: PayloadKind, O: Observer<FabricNode<P>>>(
                     ..
                 } => {}
             },
-            Stopped::StepLimit => {
-                let simulation = &built.simulation;
-                let at = Progress::new(simulation.now(), simulation.steps());
-                if progress(at).is_break() {
-                    return Err(RunError::Stopped { after: simulation.now().since(start) });
-                }
-                limits.steps += STEPS_A_REPORT;
-            }
-            Stopped::Idle | Stopped::TimeLimit => break,
+            Next::Idle | Next::TimeLimit => break,
         }
     }
     if let Some(stream) = told.iter().find(|stream| stream.finished < fabric.accelerators) {

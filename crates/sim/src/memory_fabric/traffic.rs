@@ -4,6 +4,7 @@
 use super::build::Built;
 use super::{MemoryFabric, RunError};
 use crate::progress::Progress;
+use crate::session::Runs;
 use crate::traffic::{Arrival, Carrier, Meter, Metered, Offered, Population, Source};
 use quincunx_collective::{Payload, Rank};
 use quincunx_driver_des::{Limits, NodeIndex, Observer, Stopped};
@@ -41,13 +42,19 @@ impl<P: Payload, O: Observer<FabricNode<P>>> Built<P, O> {
     }
 }
 
-impl<P: Payload, O: Observer<FabricNode<P>>> Carrier for Built<P, O> {
+impl<P: Payload, O: Observer<FabricNode<P>>> Runs for Built<P, O> {
     type Event = FabricEvent;
 
     fn run(&mut self, limits: Limits) -> Stopped<FabricEvent> {
         self.simulation.run(limits)
     }
 
+    fn progress(&self) -> Progress {
+        self.simulation.progress()
+    }
+}
+
+impl<P: Payload, O: Observer<FabricNode<P>>> Carrier for Built<P, O> {
     fn pass(&mut self, time: Instant) {
         self.simulation.pass(time);
     }
@@ -61,10 +68,6 @@ impl<P: Payload, O: Observer<FabricNode<P>>> Carrier for Built<P, O> {
         };
         let from = self.accelerators[usize::from(arrival.from)];
         self.simulation.command(from, send).expect("accelerators have the links, and room for a packet");
-    }
-
-    fn progress(&self) -> Progress {
-        Progress::new(self.simulation.now(), self.simulation.steps())
     }
 }
 

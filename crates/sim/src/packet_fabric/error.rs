@@ -1,5 +1,6 @@
 //! Why a simulation gives no row.
 
+use crate::session::Interrupted;
 use quincunx_engine::verbs::Outcome;
 use quincunx_units::Duration;
 
@@ -22,12 +23,9 @@ pub enum SimulationError {
         "expected two hosts or more for traffic, found one; choose a larger tree such as star-8 as `topology`"
     )]
     OneHost,
-    /// The owner has stopped it.
-    #[error("stopped after {after} of virtual time")]
-    Stopped {
-        /// When.
-        after: Duration,
-    },
+    /// Whoever watches has stopped it.
+    #[error(transparent)]
+    Stopped(#[from] Interrupted),
     /// A vector that does not split over the ranks.
     #[error("expected a size that splits into {ranks} parts of whole elements, found {size} bytes; round it")]
     Parts {

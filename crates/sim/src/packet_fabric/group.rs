@@ -14,8 +14,9 @@ use super::data::Data;
 use super::retransmissions::Retransmissions;
 use super::watch::Watcher;
 use super::{LinkUse, RoceMedium, SimulationError};
-use crate::progress::{Progress, STEPS_A_REPORT, Watch};
-use crate::traffic::Source;
+use crate::progress::Watch;
+use crate::session::{Next, Runs, Session};
+use crate::traffic::{Carrying, Source};
 use crate::{Outputs, Request};
 
 /// What clusters install.
@@ -127,16 +128,13 @@ impl<P: Data, O: Observer<Station<P>>> SimulatedGroup<P, O> {
         }
         let mut ended: Vec<Option<(Duration, P, P)>> = self.hosts().iter().map(|_| None).collect();
         let mut unfinished = ended.len() as u16;
-        let steps = self.simulation().steps() + STEPS_A_REPORT;
-        let mut limits = Limits { time: start + limit, steps };
+        let mut session = Session::new(self.built.progress(), progress);
         while unfinished > 0 {
-            let stopped = match &mut self.traffic {
-                Some(traffic) => traffic.run(&mut self.built, limits),
-                None => self.built.simulation.run(limits),
-            };
+            let mut carrying = Carrying { source: self.traffic.as_mut(), carrier: &mut self.built };
+            let next = session.next(&mut carrying, start + limit)?;
             let after = self.simulation().now().since(start);
-            match stopped {
-                Stopped::Event(emitted) => {
+            match next {
+                Next::Event(emitted) => {
                     let StationEvent::Host(HostEvent::Finished { outcome, input, output, .. }) =
                         emitted.event
                     else {
@@ -150,17 +148,7 @@ impl<P: Data, O: Observer<Station<P>>> SimulatedGroup<P, O> {
                     ended[rank] = Some((after, input, output));
                     unfinished -= 1;
                 }
-                Stopped::StepLimit => {
-                    let simulation = self.simulation();
-                    let at = Progress::new(simulation.now(), simulation.steps());
-                    if progress(at).is_break() {
-                        return Err(SimulationError::Stopped { after });
-                    }
-                    limits.steps += STEPS_A_REPORT;
-                }
-                Stopped::Idle | Stopped::TimeLimit => {
-                    return Err(self.unfinished(unfinished, after));
-                }
+                Next::Idle | Next::TimeLimit => return Err(self.unfinished(unfinished, after)),
             }
         }
         let mut finished = Finished { after: Vec::new(), inputs: Vec::new(), outputs: Vec::new() };

@@ -3,6 +3,7 @@
 use super::build::{Built, index};
 use super::{Data, SimulationError};
 use crate::progress::Progress;
+use crate::session::Runs;
 use crate::traffic::{Arrival, Carrier, Meter, Metered, Population};
 use quincunx_cluster::address;
 use quincunx_collective::Rank;
@@ -77,23 +78,25 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
     }
 }
 
-impl<P: Data, O: Observer<Station<P>>> Carrier for Built<P, O> {
+impl<P: Data, O: Observer<Station<P>>> Runs for Built<P, O> {
     type Event = StationEvent<P>;
 
     fn run(&mut self, limits: Limits) -> Stopped<StationEvent<P>> {
         self.simulation.run(limits)
     }
 
+    fn progress(&self) -> Progress {
+        self.simulation.progress()
+    }
+}
+
+impl<P: Data, O: Observer<Station<P>>> Carrier for Built<P, O> {
     fn pass(&mut self, time: Instant) {
         self.simulation.pass(time);
     }
 
     fn inject(&mut self, arrival: &Arrival) {
         self.send(arrival, 0);
-    }
-
-    fn progress(&self) -> Progress {
-        Progress::new(self.simulation.now(), self.simulation.steps())
     }
 }
 

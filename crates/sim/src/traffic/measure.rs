@@ -1,14 +1,15 @@
 //! Traffic alone on a fabric: a warm-up, a window in which packets are counted, and the rest of their way.
 
 use super::meter::Latencies;
-use super::{Carrier, Meter, Metered, Offered, Source};
+use super::{Carrying, Meter, Metered, Offered, Source};
 use crate::memory_fabric::{self, MemoryFabric, RunError};
 use crate::packet_fabric::{self, SimulationError};
-use crate::progress::{STEPS_A_REPORT, Watch};
+use crate::progress::Watch;
+use crate::session::{Interrupted, Next, Session};
 use quincunx_cluster::{Cluster, Wiring, address};
 use quincunx_collective::LengthOnly;
 use quincunx_design::FabricKind;
-use quincunx_driver_des::{Limits, Stopped};
+use quincunx_driver_des::Limits;
 use quincunx_scenario::{Fabric, Scenario};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
 
@@ -67,12 +68,9 @@ pub enum TrafficError {
         "expected packets in the measured window that arrive, found none; measure more `packets`, or lose less"
     )]
     Nothing,
-    /// The owner has stopped it.
-    #[error("stopped after {after} of virtual time")]
-    Stopped {
-        /// When.
-        after: Duration,
-    },
+    /// Whoever watches has stopped it.
+    #[error(transparent)]
+    Stopped(#[from] Interrupted),
 }
 
 /// Runs traffic on an idle fabric.
@@ -121,8 +119,11 @@ fn measure_on<C: Metered>(
     let window = source.time_for(packets);
     let end = start + window;
     *carrier.meter() = Meter::new(start..end);
-    advance(carrier, end, |carrier, limits| source.run(carrier, limits), progress)?;
-    advance(carrier, Limits::NONE.time, C::run, progress)?;
+    let mut session = Session::new(carrier.progress(), progress);
+    // Nobody runs a collective: what nodes tell is nothing.
+    let mut carrying = Carrying { source: Some(&mut source), carrier };
+    while let Next::Event(_) = session.next(&mut carrying, end)? {}
+    while let Next::Event(_) = session.next(carrier, Limits::NONE.time)? {}
     let meter = std::mem::take(carrier.meter());
     let accepted = meter.accepted();
     let Latencies { packets, mean, p50, p99, max } = meter.latencies().ok_or(TrafficError::Nothing)?;
@@ -139,28 +140,4 @@ fn measure_on<C: Metered>(
         max,
         steps: carrier.progress().steps,
     })
-}
-
-/// Runs until a time, or until nothing is due.
-fn advance<C: Carrier>(
-    carrier: &mut C,
-    until: Instant,
-    mut run: impl FnMut(&mut C, Limits) -> Stopped<C::Event>,
-    progress: Watch<'_>,
-) -> Result<(), TrafficError> {
-    let mut limits = Limits { time: until, steps: carrier.progress().steps + STEPS_A_REPORT };
-    loop {
-        match run(carrier, limits) {
-            // Nobody runs a collective.
-            Stopped::Event(_) => {}
-            Stopped::StepLimit => {
-                let at = carrier.progress();
-                if progress(at).is_break() {
-                    return Err(TrafficError::Stopped { after: at.now.since(Instant::ZERO) });
-                }
-                limits.steps += STEPS_A_REPORT;
-            }
-            Stopped::Idle | Stopped::TimeLimit => return Ok(()),
-        }
-    }
 }

@@ -13,4 +13,4 @@ pub(crate) use generator::{Arrival, Generator, Population};
 pub use measure::{TrafficError, TrafficMeasurement, TrafficRequest, measure_traffic};
 pub(crate) use meter::Meter;
 pub use quincunx_scenario::{Load, LoadError, Offered, OfferedError, Pattern, PatternError};
-pub(crate) use source::{Carrier, Metered, Source};
+pub(crate) use source::{Carrier, Carrying, Metered, Source};

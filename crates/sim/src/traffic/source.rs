@@ -3,25 +3,40 @@
 use super::generator::{Generator, senders};
 use super::{Arrival, Meter, Offered, Population};
 use crate::progress::Progress;
+use crate::session::Runs;
 use quincunx_driver_des::{Limits, Stopped};
 use quincunx_units::{Duration, Instant};
 
 /// A simulation that traffic can be put into.
-pub(crate) trait Carrier {
-    /// What its nodes tell.
-    type Event;
-
-    /// As [`Simulation::run`](quincunx_driver_des::Simulation::run).
-    fn run(&mut self, limits: Limits) -> Stopped<Self::Event>;
-
+pub(crate) trait Carrier: Runs {
     /// Lets time pass when nothing is due.
     fn pass(&mut self, time: Instant);
 
     /// Has a host send a packet, now.
     fn inject(&mut self, arrival: &Arrival);
+}
 
-    /// How far it has come.
-    fn progress(&self) -> Progress;
+/// A simulation, and the traffic that goes through it, if there is any.
+pub(crate) struct Carrying<'a, C> {
+    /// The traffic.
+    pub(crate) source: Option<&'a mut Source>,
+    /// What carries it.
+    pub(crate) carrier: &'a mut C,
+}
+
+impl<C: Carrier> Runs for Carrying<'_, C> {
+    type Event = C::Event;
+
+    fn run(&mut self, limits: Limits) -> Stopped<C::Event> {
+        match &mut self.source {
+            Some(source) => source.run(self.carrier, limits),
+            None => self.carrier.run(limits),
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        self.carrier.progress()
+    }
 }
 
 /// A simulation whose traffic is watched where it arrives.

@@ -170,5 +170,5 @@ fn a_run_stops_where_its_owner_says_so() {
     let stopped = with_run(find("cais").unwrap(), &scenario(&SET), LAYER, 1, |run| {
         run_layer(run, &mut |_: Progress| ControlFlow::Break(())).unwrap_err()
     });
-    assert!(matches!(stopped, LayerError::Stopped { .. }), "{stopped}");
+    assert!(matches!(stopped, LayerError::Stopped(_)), "{stopped}");
 }

@@ -5,7 +5,7 @@ use quincunx_scenario::Scenario;
 use quincunx_sim::traffic::{
     Load, Offered, Pattern, TrafficError, TrafficMeasurement, TrafficRequest, measure_traffic,
 };
-use quincunx_sim::{MeasureError, Measurement, Outputs, Request, measure, unwatched};
+use quincunx_sim::{Interrupted, MeasureError, Measurement, Outputs, Request, measure, unwatched};
 use quincunx_units::Duration;
 use std::ops::ControlFlow;
 
@@ -154,7 +154,7 @@ fn whoever_watches_can_stop_it() {
         seed: 1,
     };
     let stopped = measure_traffic(&request, &mut |_| ControlFlow::Break(()));
-    assert!(matches!(stopped, Err(TrafficError::Stopped { after }) if after > Duration::ZERO));
+    assert!(matches!(stopped, Err(TrafficError::Stopped(Interrupted { after })) if after > Duration::ZERO));
 }
 
 fn all_reduce(on: (&str, &[&str]), design: &str, background: Option<Offered>) -> Measurement {
@@ -184,7 +184,7 @@ fn a_collective_can_be_stopped_on_either_fabric() {
         let request = lengths(request(&scenario(on), design, Collective::AllReduce, 1 << 30));
         let stopped = measure(&request, Outputs::default(), &mut |_| ControlFlow::Break(()));
         assert!(
-            matches!(stopped, Err(MeasureError::Stopped { after }) if after > Duration::ZERO),
+            matches!(stopped, Err(MeasureError::Stopped(Interrupted { after })) if after > Duration::ZERO),
             "{design}"
         );
     }
