@@ -306,7 +306,7 @@ def command_of(program: str, library: Path, folder: Path) -> list[str]:
     if program != "c":
         return [sys.executable, str(Path(__file__).resolve()), "--rank", program]
     source, built = ROOT / "benches" / "peers" / "busy.c", folder / "busy"
-    flags = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/capi/include", f"-L{library}"]
+    flags = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/crates/apps/capi/include", f"-L{library}"]
     subprocess.run(["cc", *flags, str(source), "-o", str(built), "-lquincunx"], check=True)
     return [str(built)]
 

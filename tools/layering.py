@@ -13,80 +13,41 @@ from pathlib import Path
 
 PREFIX = "quincunx-"
 
-BASE = {"units", "wire", "collective", "fabric"}
-PROTOCOLS = {"roce", "epic", "netreduce", "ring", "memory", "scin", "nvls", "cais", "multiwrite"}
-MANAGED = (
-    BASE
-    | {"engine", "design", "designs", "network", "nodes", "control", "control-grpc", "driver-net"}
-    | {"driver-verbs"}
-    | PROTOCOLS
-)
-
-# Rooms that tests of any other may import, and nothing but tests.
-FOR_TESTS = {"needs"}
-
-# Who may import whom, from the bottom up. A new room gets a line here. That engines are not in each other's sets, nor
-# drivers, nor anything above itself, is the point.
-MAY_IMPORT: dict[str, set[str]] = {
-    **{room: set() for room in sorted(FOR_TESTS)},
-    "units": set(),
-    "wire": {"units"},
-    "collective": {"units"},
-    "fabric": {"units", "collective"},
-    "engine": {"units", "collective"},
-    "network": {"units", "collective", "engine"},
-    "design": BASE | {"engine"},
-    **{protocol: BASE | {"engine", "design"} for protocol in PROTOCOLS},
-    # The catalog: a line for each design.
-    "designs": BASE | {"engine", "design"} | PROTOCOLS,
-    # The catalog is for tests.
-    "control": BASE | {"engine", "design", "designs"},
-    "nodes": BASE | {"engine", "design"} | PROTOCOLS,
-    "scenario": {"units", "collective", "fabric", "design", "designs"},
-    # Other tools' files become files of a scenario's fabric, which tests read.
-    "import": {"units", "scenario", "fabric", "design", "designs"},
-    # Who stands where, and what each is told, by the manager's own policies; the catalog is for tests.
-    "cluster": BASE | {"engine", "design", "designs", "memory", "nodes", "control", "scenario"},
-    # Who computes what on an accelerator, and the packets of it; the ways to run a layer, each a value.
-    "accelerator": BASE | {"engine", "memory"},
-    "schedules": {"units", "collective", "accelerator"},
-    # What is trained, and not how gradients are added up.
-    "workload": {"units", "scenario"},
-    "trace": {"units"},
-    "report": set(),
-    # Drivers know no protocol: what a frame is, their owner says.
-    "driver-net": {"units", "collective", "engine", "network"},
-    # No engine: queue pairs that somebody else executes.
-    "driver-verbs": {"units", "engine"},
-    "driver-des": {"units", "collective", "engine", "network"},
-    "driver-check": {"units", "collective", "engine", "network"},
-    # No design by name. The catalog is for its tests, and so are two protocols: one test has programs of its own above them.
-    "sim": BASE
-    | {"engine", "network", "memory", "design", "designs", "nodes", "scenario", "cluster", "workload", "trace", "driver-des"}
-    # Schedules by their trait; their catalog is for tests.
-    | {"accelerator", "schedules"}
-    | {"multiwrite", "roce"},
-    # What one driver has found wrong, another replays.
-    "check": BASE
-    | {"engine", "network", "design", "designs", "control", "nodes", "scenario", "cluster", "trace"}
-    | {"driver-net", "driver-des", "driver-check"}
-    # Studies of what is below designs.
-    | {"roce", "multiwrite", "memory"},
-    "control-grpc": BASE | {"control", "design", "designs"},
-    "runtime": MANAGED,
-    # What an application's program has of it, and its forms in other languages: the catalog is for those who start a program.
-    "comm": MANAGED | {"runtime"},
-    "capi": MANAGED | {"runtime", "comm"},
-    "python": MANAGED | {"runtime", "comm"},
-    "perf": MANAGED | {"scenario", "runtime", "comm", "report"},
-    # Stands above all drivers: it alone may have them side by side.
-    "conformance": MANAGED
-    | {"runtime", "design", "designs", "scenario", "cluster", "driver-des", "driver-check"},
-    "cli": MANAGED | {"runtime", "perf", "design", "designs", "scenario", "import", "schedules", "report", "sim", "check"},
+# The floors, from the bottom up, each with those that it may import. A floor is a folder of `crates`, with a room for each of its folders, or a
+# room by itself. That transports, engines and drivers import neither each other nor themselves is the point.
+FLOORS: dict[str, set[str]] = {
+    # Words of the field: units, frames, collectives, fabrics.
+    "base": {"base"},
+    # Between what moves data and what is computed: the engine contract, the trait of designs, what can happen to a frame.
+    "seams": {"base", "seams"},
+    "transports": {"base", "seams"},
+    "engines": {"base", "seams"},
+    # A line for each design.
+    "catalog": {"base", "seams", "engines"},
+    # Hosts, switches, accelerators: what engines run in.
+    "nodes": {"base", "seams", "transports", "nodes"},
+    # They know no protocol: what a frame is, their owner says.
+    "drivers": {"base", "seams"},
+    "control": {"base", "seams", "control"},
+    "scenario": {"base", "seams", "transports", "nodes", "control", "scenario"},
+    "processes": {"base", "seams", "transports", "nodes", "drivers", "control", "processes"},
+    "studies": {"base", "seams", "transports", "engines", "nodes", "drivers", "control", "scenario", "processes", "studies"},
+    "apps": {"base", "seams", "catalog", "nodes", "drivers", "control", "scenario", "processes", "studies", "apps"},
+    # Whatever is not below `crates`.
+    "outside": {"base", "seams", "catalog", "drivers", "control", "scenario", "processes", "studies", "apps"},
 }
 
-# Rooms of pure state machines and data: `no_std`, so that a driver, a simulator and a checker can run the same code.
-PURE = BASE | {"engine", "network", "design", "designs", "nodes", "control", "accelerator"} | PROTOCOLS
+# Tests of rooms above the engines may have all designs, and some of their own; those of the catalog all that is below it.
+FOR_TESTS = {"engines", "catalog"}
+
+# A room that tests of any other may import, and nothing but tests.
+NEEDS = "needs"
+
+# Floors of pure state machines and data: `no_std`, so that a driver, a simulator and a checker can run the same code.
+PURE = {"base", "seams", "transports", "engines", "catalog"}
+
+# Rooms of other floors that are pure, too, and what is not on those.
+PURE_ROOMS = {"crates/nodes/nodes", "crates/nodes/accelerator", "crates/control/manager"}
 
 # What none of them may name, and what to use instead. `no_std` alone would let `extern crate std` in.
 WORLD = [
@@ -100,49 +61,20 @@ WORLD = [
 
 COMMENT = re.compile(r"//.*$")
 
-# Where designs are at home: their crates, the catalog with a line for each, and the schedules that are compared with each other.
-HOMES = ("crates/engines/", "crates/designs/", "crates/schedules/")
+# Floors where designs are at home, and below: they may be named there. So may they in schedules, which are compared with each other, and in a
+# study of one engine below its design.
+HOMES = ("crates/base/", "crates/seams/", "crates/transports/", "crates/engines/", "crates/catalog/", "crates/nodes/schedules/", "crates/studies/check/src/relays.rs")
 
 # Names of designs and systems as they stand in code. Those that are words of the language too count as names where they are a whole
-# text: "ring" in quotes is the design, a ring is a shape.
-NAMED = re.compile(
-    r"epic|scin|nvls|multiwrite|multi_write|netreduce|net_reduce|cais|unicast-multipath|"
-    r"\"(?:ring|ring-rq|tree|direct|writes|unicast)\"",
-    re.IGNORECASE,
-)
+# text: "ring" in quotes is the design, a ring is a shape. `multi_write` and `MultiWrite` are an operation, as a read or a write is.
+NAMED = re.compile(r"(?i:epic|scin|nvls|netreduce|net_reduce|cais|unicast-multipath)|multiwrite|MULTIWRITE|\"(?:ring|ring-rq|direct|writes|unicast)\"")
 
-# Files above the engines that name one all the same, each with the reason.
-MAY_NAME = {
-    "crates/wire/": "formats of frames: every system's are written and read in one place, as a dissector has them",
-    "crates/check/src/multiwrite.rs": "a study: an engine below its design, with tables that no plan makes",
-    "crates/check/src/study.rs": "the list of studies, which no catalog has",
-    "crates/check/src/lib.rs": "the names of studies",
-    "crates/cli/src/check.rs": "`tree` is a key of its rows",
-    "crates/cli/src/checks.rs": "examples in the help",
-    "crates/cli/src/compare.rs": "examples in the help",
-    "crates/cli/src/demo.rs": "the presets that it shows",
-    "crates/cli/src/group.rs": "examples in the help",
-    "crates/cli/src/jobs.rs": "the example in the help; `tree` is a column",
-    "crates/cli/src/layer.rs": "examples in the help, the default fabric, and the default of --design",
-    "crates/cli/src/explain.rs": "a command about one system: no other has a compiler step",
-    "crates/cli/src/lib.rs": "examples in the help, and that command",
-    "crates/import/src/astra.rs": "a kind of dimension by ASTRA-sim's name for it",
-    "crates/workload/src/profile.rs": "phases of profiles, which the file calls by the paper whose models they are of",
-    "crates/cli/src/perf.rs": "examples in the help, and the default of --design",
-    "crates/cli/src/report.rs": "an example in the help",
-    "crates/cli/src/reproduce.rs": "examples in the help",
-    "crates/cli/src/run.rs": "the default of --design",
-    "crates/cli/src/sim.rs": "examples in the help, the default fabric, and the default of --design",
-    "crates/cli/src/train.rs": "examples in the help, the default fabric, and the default of --design",
-    "crates/cli/src/traffic.rs": "examples in the help, and the default fabric",
-    "crates/comm/src/options.rs": "the default of what groups run, which the environment may change",
-    "crates/runtime/src/writes.rs": "`multi_write` is a call of this library: one write to several",
-    "crates/runtime/src/measure.rs": "makes that call",
-    "crates/comm/src/group.rs": "offers that call",
-    "capi/src/lib.rs": "offers that call in C",
-    "python/quincunx/src/lib.rs": "offers that call in Python",
-    "crates/sim/src/memory_fabric/tracer.rs": "the wire's name of a transaction",
-}
+# Defaults, and keys of files, which may be called as a design.
+MAY_NAME = re.compile(r"default|#\[serde\(rename", re.IGNORECASE)
+
+# Texts. Those of several lines are for people, such as the examples of the help.
+STRING = re.compile(r"\"(?:[^\"\\]|\\.)*\"")
+QUOTE = re.compile(r"(?<!\\)\"")
 
 
 def fault(expected: str, found: str, where: object, remedy: str) -> str:
@@ -157,29 +89,38 @@ def members(root: Path) -> list[Path]:
     return sorted(folder for pattern in patterns for folder in root.glob(pattern))
 
 
-def imports(manifest: dict) -> set[str]:
-    """Rooms that a manifest names, in dependencies of any kind, for any target; not those that are for tests, where tests have them."""
-    kinds = ("dependencies", "dev-dependencies", "build-dependencies")
+def imports(manifest: dict, kinds: tuple[str, ...]) -> set[str]:
+    """Packages of ours that a manifest names in dependencies of these kinds, for any target."""
     tables = [manifest, *manifest.get("target", {}).values()]
     names = set()
     for table in tables:
         for kind in kinds:
             for key, value in table.get(kind, {}).items():
-                name = value.get("package", key) if isinstance(value, dict) else key
-                if kind != "dev-dependencies" or name.removeprefix(PREFIX) not in FOR_TESTS:
-                    names.add(name)
-    return {name.removeprefix(PREFIX) for name in names if name.startswith(PREFIX)}
+                names.add(value.get("package", key) if isinstance(value, dict) else key)
+    return {name for name in names if name.startswith(PREFIX)}
 
 
-def import_faults(room: str, found: set[str], where: Path) -> list[str]:
-    """What is wrong with the imports of `room`."""
-    if room not in MAY_IMPORT:
-        remedy = "add a line for it to MAY_IMPORT in tools/layering.py, and a row in ARCHITECTURE.md"
-        return [fault("a room with a place among the layers", room, where, remedy)]
-    allowed = MAY_IMPORT[room]
-    expected = "imports of " + ", ".join(sorted(allowed)) if allowed else "no imports of other rooms"
-    remedy = "move what both need down a layer, or join them in a room above"
-    return [fault(expected, other, where, remedy) for other in sorted(found - allowed)]
+def floor_of(folder: Path, root: Path) -> str:
+    """On which floor a room is."""
+    parts = folder.relative_to(root).parts
+    return parts[1] if parts[0] == "crates" else "outside"
+
+
+def import_faults(room: str, floor: str, manifest: dict, floors: dict[str, str], where: Path) -> list[str]:
+    """What is wrong with the imports of a room."""
+    if floor not in FLOORS:
+        return [fault("a room on one of the floors " + ", ".join(FLOORS), room, where, "move it to one, or give FLOORS in tools/layering.py a new one")]
+    faults = []
+    remedy = "move what both need down a floor, or join them in a room above"
+    for kinds, more in ((("dependencies", "build-dependencies"), set()), (("dev-dependencies",), FOR_TESTS)):
+        allowed = FLOORS[floor] | (more if floor not in ("base", "seams", "transports", "engines", "drivers") else set())
+        for other in sorted(imports(manifest, kinds)):
+            name = other.removeprefix(PREFIX)
+            if name == NEEDS and kinds == ("dev-dependencies",):
+                continue
+            if name == NEEDS or floors.get(other) not in allowed:
+                faults.append(fault("imports from " + ", ".join(sorted(allowed)), f"{name} of {floors.get(other)}", where, remedy))
+    return faults
 
 
 def source_faults(folder: Path) -> list[str]:
@@ -198,51 +139,55 @@ def source_faults(folder: Path) -> list[str]:
     return faults
 
 
+def split(line: str) -> tuple[str, bool]:
+    """A line without its comment, and whether a text begins in it that does not end there."""
+    hidden = STRING.sub(lambda text: "x" * len(text[0]), line.replace("'\"'", "'x'"))
+    code, _, _ = hidden.partition("//")
+    return line[: len(code)], '"' in code
+
+
 def code_lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines of a source that are code: without comments, and without the tests at its end."""
+    """The lines of a source that are code: without comments, texts of several lines, and the tests at its end."""
+    is_text = False
     for number, line in enumerate(text.splitlines(), 1):
+        if is_text:
+            is_text = not QUOTE.search(line)
+            continue
         if line.startswith("#[cfg(test)]"):
             return
-        yield number, COMMENT.sub("", line)
+        code, is_text = split(line)
+        yield number, code
 
 
-def name_faults(folder: Path, root: Path) -> tuple[list[str], set[str]]:
-    """Where sources of a room name a design that they should ask for, and which exceptions it makes use of."""
-    faults, used = [], set()
+def name_faults(folder: Path, root: Path) -> list[str]:
+    """Where sources of a room name a design that they should ask for."""
+    faults = []
     for source in sorted((folder / "src").rglob("*.rs")):
         place = source.relative_to(root).as_posix()
-        if source.name == "tests.rs":
+        if source.name == "tests.rs" or place.startswith(HOMES):
             continue
-        exception = next((known for known in MAY_NAME if place.startswith(known)), None)
         for number, line in code_lines(source.read_text(encoding="utf-8")):
-            if not (match := NAMED.search(line)):
-                continue
-            if exception is not None:
-                used.add(exception)
-                break
-            remedy = "ask the design's value, or give the exception a reason in tools/layering.py"
-            faults.append(fault("no design by name above the engines", match[0], f"{place}:{number}", remedy))
-    return faults, used
+            if (match := NAMED.search(line)) and not MAY_NAME.search(line):
+                faults.append(fault("no design by name above the engines", match[0], f"{place}:{number}", "ask the design's value"))
+    return faults
 
 
 def check(root: Path) -> tuple[int, list[str]]:
     """Checks the workspace at `root`: how many rooms, and the faults in a line each."""
-    rooms = members(root)
-    faults, used = [], set()
-    for folder in rooms:
-        path = folder / "Cargo.toml"
-        with path.open("rb") as file:
-            manifest = tomllib.load(file)
-        room = manifest["package"]["name"].removeprefix(PREFIX)
-        faults += import_faults(room, imports(manifest), path.relative_to(root))
-        if room in PURE:
+    rooms = {}
+    for folder in members(root):
+        with (folder / "Cargo.toml").open("rb") as file:
+            rooms[folder] = tomllib.load(file)
+    floors = {manifest["package"]["name"]: floor_of(folder, root) for folder, manifest in rooms.items()}
+    faults = []
+    for folder, manifest in rooms.items():
+        name = manifest["package"]["name"]
+        faults += import_faults(name.removeprefix(PREFIX), floors[name], manifest, floors, (folder / "Cargo.toml").relative_to(root))
+        place = folder.relative_to(root).as_posix()
+        if (floors[name] in PURE and name != PREFIX + NEEDS) or place in PURE_ROOMS:
             faults += source_faults(folder)
-        if not (folder.relative_to(root).as_posix() + "/").startswith(HOMES):
-            found, known = name_faults(folder, root)
-            faults += found
-            used |= known
-    for exception in sorted(known for known in MAY_NAME if (root / known).exists() and known not in used):
-        faults.append(fault("a design by name", "none", exception, "take the exception out of tools/layering.py"))
+        if not f"{place}/".startswith(HOMES):
+            faults += name_faults(folder, root)
     return len(rooms), [line.replace(f"{root}/", "") for line in faults]
 
 

@@ -1,6 +1,6 @@
 """What tests in Python need that not every machine has, and the one way to tell that it is not there.
 
-As `crates/needs` is for tests in Rust: a skip is told to `unittest`, and in the file that QUINCUNX_SKIPS names, where
+As `crates/base/needs` is for tests in Rust: a skip is told to `unittest`, and in the file that QUINCUNX_SKIPS names, where
 `tools/run_tests.py` reads what would have avoided it. `tools/skips.py` holds that tests skip in no other way.
 """
 

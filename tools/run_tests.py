@@ -5,7 +5,7 @@ The last line is `N passed, N failed, N skipped`, summed up from what the runner
 cases of its own (layering, format, lints) counts as one. What was skipped is listed with its reason. The exit status
 is 0 only if nothing failed.
 
-A test that cannot run here tells so in the file that QUINCUNX_SKIPS names, through `crates/needs` or `tools/needs.py`, so that it is
+A test that cannot run here tells so in the file that QUINCUNX_SKIPS names, through `crates/base/needs` or `tools/needs.py`, so that it is
 heard whatever becomes of its output. One that skips in another way has failed. With CI=true the packages that tests need are installed
 first (`tools/packages.py`), and a skip that root, or a package that is not out of reach, would have avoided is a failure.
 """

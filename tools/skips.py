@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that tests have one way to be skipped, the one that the runner hears of: `need!` of crates/needs, and tools/needs.py.
+"""Checks that tests have one way to be skipped, the one that the runner hears of: `need!` of crates/base/needs, and tools/needs.py.
 
 Reads the tests' sources: `python3 tools/skips.py [ROOT]`. Prints one line for each fault and exits with status 1 if there is
 one. It sees ways out, not intentions: a test whose body is all in one `if` gets past it.
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-HELPERS = ("crates/needs/", "tools/needs.py", "tools/skips.py", "tools/test_skips.py", "tools/run_tests.py", "tools/test_run_tests.py")
+HELPERS = ("crates/base/needs/", "tools/needs.py", "tools/skips.py", "tools/test_skips.py", "tools/run_tests.py", "tools/test_run_tests.py")
 
 RUST_REMEDY = "ask for what the test needs with quincunx_needs::need!"
 PYTHON_REMEDY = "ask for what the test needs with tools/needs.py"
@@ -88,7 +88,7 @@ def python_faults(place: str, text: str) -> list[str]:
 def check(root: Path) -> tuple[int, list[str]]:
     """How many files were read, and the faults in a line each."""
     count, faults = 0, []
-    for folder in ("crates", "conformance", "examples", "fuzz", "python", "tools", "spec", "benches"):
+    for folder in ("crates", "examples", "fuzz", "python", "tools", "spec", "benches"):
         for source in sorted((root / folder).rglob("*.*")):
             place = source.relative_to(root).as_posix()
             if place.startswith(HELPERS) or "/target/" in place or source.suffix not in (".rs", ".py"):

@@ -7,7 +7,7 @@ import book
 
 class PagesTest(unittest.TestCase):
     def test_links_to_pages_of_the_book_stay_and_others_are_text(self) -> None:
-        text, _ = book.within("README.md", "[how](docs/measure.md), [code](crates/cli), [us](https://example.org), [here](#how-to)")
+        text, _ = book.within("README.md", "[how](docs/measure.md), [code](crates/apps/cli), [us](https://example.org), [here](#how-to)")
         self.assertEqual(text, "[how](docs/measure.md), code, [us](https://example.org), [here](#how-to)")
 
     def test_links_are_from_where_the_page_is(self) -> None:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds `capi/include/quincunx.h`, which is written for people, to what the library exports: the same calls, arguments and numbers."""
+"""Holds `crates/apps/capi/include/quincunx.h`, which is written for people, to what the library exports: the same calls, arguments and numbers."""
 
 import re
 import unittest
@@ -56,8 +56,8 @@ def numbers(header: str, enum: str) -> dict[str, int]:
 
 
 class Header(unittest.TestCase):
-    header = (ROOT / "capi/include/quincunx.h").read_text()
-    library = (ROOT / "capi/src/lib.rs").read_text()
+    header = (ROOT / "crates/apps/capi/include/quincunx.h").read_text()
+    library = (ROOT / "crates/apps/capi/src/lib.rs").read_text()
 
     def test_it_declares_what_the_library_exports_with_the_same_arguments(self) -> None:
         calls = exported(self.library)

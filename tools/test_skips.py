@@ -4,7 +4,7 @@ import unittest
 
 import skips
 
-PLACE = "crates/wire/tests/suite/psn.rs"
+PLACE = "crates/base/wire/tests/suite/psn.rs"
 
 
 def in_test(body: str) -> str:
@@ -54,7 +54,7 @@ class SkipsTest(unittest.TestCase):
 
     def test_a_program_may_end_as_it_likes(self) -> None:
         source = 'fn main() {\n    println!("skipped: no root");\n    std::process::exit(0);\n}\n'
-        self.assertEqual(skips.rust_faults("crates/cli/src/main.rs", source), [])
+        self.assertEqual(skips.rust_faults("crates/apps/cli/src/main.rs", source), [])
 
     def test_a_skip_in_python_past_the_helper_is_found(self) -> None:
         for source in ("self.skipTest('x')", "raise SkipTest", "@unittest.skipIf(True, 'x')", "@unittest.skip('x')", "@expectedFailure"):

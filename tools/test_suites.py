@@ -9,9 +9,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Rooms with several, and why.
 SEVERAL = {
-    "conformance": {"catalog", "same_outcome"},  # The walk over the catalog is run by its name.
-    "crates/cli": {"suite", "guests"},  # Kernels as hosts are run by their name, with what they print.
-    "crates/runtime": {"suite", "rxe"},  # The kernel's RoCE as a peer is run by its name, with what it prints.
+    "crates/studies/conformance": {"catalog", "same_outcome"},  # The walk over the catalog is run by its name.
+    "crates/apps/cli": {"suite", "guests"},  # Kernels as hosts are run by their name, with what they print.
+    "crates/processes/runtime": {"suite", "rxe"},  # The kernel's RoCE as a peer is run by its name, with what it prints.
 }
 
 

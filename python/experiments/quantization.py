@@ -1,4 +1,4 @@
-"""Block quantization and quantised AllReduces, as `crates/collective/src/quantization.rs` defines them, to the bit.
+"""Block quantization and quantised AllReduces, as `crates/base/collective/src/quantization.rs` defines them, to the bit.
 
 There the arithmetic is explained; here it runs over whole arrays, so that a model can be evaluated with it.
 `vectors/quantization.json` holds the two together.

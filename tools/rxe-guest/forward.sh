@@ -1,6 +1,6 @@
 #!/bin/bash
 # Stands in for a switch that only forwards (`quincunx perf --switch-launcher`, designs among hosts): FORWARD, a command such as
-# crates/runtime/examples/forward.rs, gets the interfaces of the ranks, has all frames between them, and ends when its input does. The bridge
+# crates/processes/runtime/examples/forward.rs, gets the interfaces of the ranks, has all frames between them, and ends when its input does. The bridge
 # here is left with what they say to the manager, at the last interface.
 # usage: forward.sh PROGRAM [ARGUMENTS]
 set -euo pipefail

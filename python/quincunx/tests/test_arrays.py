@@ -106,8 +106,8 @@ class InC(OnRanks):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         program = f"{folder.name}/{name}"
-        source = ROOT / f"capi/examples/{name}.c"
-        flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{ROOT}/capi/include", f"-L{self.target}"]
+        source = ROOT / f"crates/apps/capi/examples/{name}.c"
+        flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{ROOT}/crates/apps/capi/include", f"-L{self.target}"]
         subprocess.run(["cc", *flags, source, "-o", program, "-lquincunx"], check=True)
         return program
 

@@ -9,7 +9,7 @@
 //! ## Where each module of section 4.1 lives
 //! | module | file |
 //! |---|---|
-//! | LookupTable | `nodes/src/switch.rs` (endpoint), `invocation.rs` (collective, direction, fan-in, outs) |
+//! | LookupTable | `nodes/nodes/src/switch.rs` (endpoint), `invocation.rs` (collective, direction, fan-in, outs) |
 //! | TranslateHeader, ReplicateData, Forward | `forward.rs` |
 //! | CheckDuplicate, AggregateData, RecycleBuffer | `pipe.rs` |
 //! | PSNs of ranks that cannot skip any | `numbering.rs` |

@@ -1,4 +1,4 @@
-"""Block quantization to INT8 of tensors, to the bit as `crates/collective/src/quantization.rs` defines it and explains why (SCIN 3.4)."""
+"""Block quantization to INT8 of tensors, to the bit as `crates/base/collective/src/quantization.rs` defines it and explains why (SCIN 3.4)."""
 
 from __future__ import annotations
 

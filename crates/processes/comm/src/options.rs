@@ -1,0 +1,195 @@
+//! How an endpoint is attached: by values, or by the environment that `quincunx run` and `torchrun` set.
+
+use crate::CommError;
+use quincunx_control_grpc::{Credentials, Managers};
+use quincunx_units::Duration;
+use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
+use std::path::PathBuf;
+
+/// What an endpoint is, and where.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where the manager serves, and who stands by for it.
+    pub manager: Managers,
+    /// What the job's nodes are called: `JOBRANK`. Another job has another name; a job that is started again, too.
+    pub job: String,
+    /// This process among the job's, from zero.
+    pub rank: u16,
+    /// Processes of the job.
+    pub world: u16,
+    /// Ranks of a server, which have numbers in a row; none: all are on one. What is for several of another server goes there once
+    /// ([`Group::multi_write`](crate::Group::multi_write)).
+    pub server: Option<u16>,
+    /// The address of IPv4 or IPv6 that frames come from and go to, which several ranks of a machine may share; none: the one that leads to the
+    /// manager, or one of loopback for each rank.
+    pub address: Option<IpAddr>,
+    /// What groups run, by name.
+    pub design: String,
+    /// Keys of the designs' parameters and their values, as `group.mtu=1KiB`.
+    pub settings: Vec<(String, String)>,
+    /// Switches that must be there before a group is made: those of a fabric that is being started.
+    pub switches: usize,
+    /// How long ranks wait for each other to form a group.
+    pub join_limit: Duration,
+    /// How long a collective may take.
+    pub limit: Duration,
+    /// How long to look for frames before sleeping; the design's nodes' own if none.
+    pub spin: Option<Duration>,
+    /// A file with what is shown to the manager: the connection is TLS then.
+    pub identity: Option<PathBuf>,
+}
+
+/// What groups run if nobody says: the switches pass packets through, and every hop repairs what it loses.
+const DEFAULT_DESIGN: &str = "epic-3";
+
+impl Options {
+    /// A rank of a job at a manager, everything else as it serves well.
+    pub fn new(manager: Managers, job: impl Into<String>, rank: u16, world: u16) -> Self {
+        Self {
+            manager,
+            job: job.into(),
+            rank,
+            world,
+            server: None,
+            address: None,
+            design: DEFAULT_DESIGN.into(),
+            settings: Vec::new(),
+            switches: 0,
+            join_limit: Duration::from_secs(30),
+            limit: Duration::from_secs(1800),
+            spin: None,
+            identity: None,
+        }
+    }
+
+    /// What the environment says: `QUINCUNX_MANAGER` (HOST:PORT, several with commas if others stand by), `QUINCUNX_JOB`, `QUINCUNX_ADDRESS`, `QUINCUNX_DESIGN`, `QUINCUNX_SET`
+    /// (`KEY=VALUE`, several with commas), `QUINCUNX_IDENTITY`, `QUINCUNX_SPIN`, `QUINCUNX_SWITCHES`, and `RANK`, `WORLD_SIZE` and `LOCAL_WORLD_SIZE` as `torchrun` sets them. What is not said is as in
+    /// [`new`](Self::new), and the manager is on this machine.
+    ///
+    /// # Errors
+    /// If a value makes no sense.
+    pub fn from_environment() -> Result<Self, CommError> {
+        let said = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        fn read<T: std::str::FromStr>(name: &str, value: &str, what: &str) -> Result<T, CommError> {
+            value.parse().map_err(|_| {
+                CommError::misuse(format!("{what} in {name}"), format!("\"{value}\""), "correct the variable")
+            })
+        }
+        let number = |name: &str, default: u16| {
+            said(name).map_or(Ok(default), |value| read(name, &value, "a number below 65536"))
+        };
+        let manager = said("QUINCUNX_MANAGER").unwrap_or_else(|| "127.0.0.1:4790".into());
+        let manager = read("QUINCUNX_MANAGER", &manager, "HOST:PORT")?;
+        let job = said("QUINCUNX_JOB").unwrap_or_else(|| {
+            // Started again, it has other nodes than before.
+            let [port, times] =
+                ["MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"].map(|name| said(name).unwrap_or_default());
+            format!("job-{port}-{times}.")
+        });
+        let mut options = Self::new(manager, job, number("RANK", 0)?, number("WORLD_SIZE", 1)?);
+        options.server = match number("LOCAL_WORLD_SIZE", u16::MAX)? {
+            u16::MAX => None,
+            server => Some(server),
+        };
+        options.address = said("QUINCUNX_ADDRESS")
+            .map(|value| read("QUINCUNX_ADDRESS", &value, "an IP address"))
+            .transpose()?;
+        if let Some(design) = said("QUINCUNX_DESIGN") {
+            options.design = design;
+        }
+        if let Some(set) = said("QUINCUNX_SET") {
+            for pair in set.split(',') {
+                let Some((key, value)) = pair.split_once('=') else {
+                    return Err(CommError::misuse(
+                        "KEY=VALUE in QUINCUNX_SET",
+                        format!("\"{pair}\""),
+                        "correct the variable",
+                    ));
+                };
+                options.settings.push((key.trim().into(), value.trim().into()));
+            }
+        }
+        options.switches = number("QUINCUNX_SWITCHES", 0)?.into();
+        options.spin = said("QUINCUNX_SPIN")
+            .map(|value| read("QUINCUNX_SPIN", &value, "a time such as 50us"))
+            .transpose()?;
+        options.identity = said("QUINCUNX_IDENTITY").map(PathBuf::from);
+        Ok(options)
+    }
+
+    /// The name of a rank's node.
+    pub(crate) fn node(&self, rank: u16) -> String {
+        format!("{}{rank}", self.job)
+    }
+
+    pub(crate) fn check(&self) -> Result<(), CommError> {
+        if self.server == Some(0) {
+            let (expected, fix) = ("one rank at least on a server", "correct LOCAL_WORLD_SIZE");
+            return Err(CommError::misuse(expected, "none", fix));
+        }
+        if self.rank >= self.world {
+            return Err(CommError::misuse(
+                "a rank below the number of ranks",
+                format!("rank {} of {}", self.rank, self.world),
+                "correct RANK and WORLD_SIZE",
+            ));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn credentials(&self) -> Result<Option<Credentials>, CommError> {
+        let read = self.identity.as_deref().map(Credentials::read).transpose();
+        read.map_err(|error| CommError::Misuse(error.to_string()))
+    }
+
+    /// The address that was given, or the one that leads to the manager; on loopback every rank has its own, by the job's name.
+    pub(crate) fn own_address(&self) -> Result<IpAddr, CommError> {
+        if let Some(address) = self.address {
+            return Ok(address);
+        }
+        let manager = self.manager.first();
+        let unknown = |found: String| {
+            CommError::misuse(
+                format!("an address of this machine that leads to {manager}"),
+                found,
+                "say which with QUINCUNX_ADDRESS",
+            )
+        };
+        let mut found = (manager.host(), manager.port())
+            .to_socket_addrs()
+            .map_err(|error| unknown(format!("\"{error}\"")))?;
+        let Some(address) = found.next() else { return Err(unknown("none".into())) };
+        // IPv6 has one address of loopback alone, which a switch needs for itself.
+        if address.ip().is_loopback() {
+            return Ok(self.on_loopback());
+        }
+        let any = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let socket = UdpSocket::bind(any).and_then(|socket| socket.connect(address).map(|()| socket));
+        match socket.and_then(|socket| socket.local_addr()) {
+            Ok(local) => Ok(local.ip()),
+            Err(error) => Err(unknown(format!("\"{error}\""))),
+        }
+    }
+
+    /// 127.192.0.0 and up, by the job's name: those of fabrics that are started on this machine lie below.
+    fn on_loopback(&self) -> IpAddr {
+        let hash = self
+            .job
+            .bytes()
+            .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+        let block = (hash ^ hash >> 16).wrapping_add(u32::from(self.rank / 200)) & 0x3fff;
+        IpAddr::from([127, 192 | (block >> 8) as u8, block as u8, (self.rank % 200) as u8 + 1])
+    }
+}
+
+/// When a time from now is over; a century from now for one that is longer than the clock counts.
+pub fn deadline(limit: std::time::Duration) -> std::time::Instant {
+    const CENTURY: std::time::Duration = std::time::Duration::from_secs(100 * 365 * 24 * 3600);
+    std::time::Instant::now() + limit.min(CENTURY)
+}
+
+/// A time as the options have it; one that is too long is the longest.
+pub fn duration(time: std::time::Duration) -> Duration {
+    u64::try_from(time.as_micros())
+        .map_or(Duration::from_secs(1 << 20), |micros| Duration::from_micros(micros.min(1 << 40)))
+}

@@ -1,0 +1,646 @@
+//! An experiment: published figures as data, what to run for each, and how far off we may be.
+
+use crate::{Document, ScenarioError, text};
+use include_dir::{Dir, include_dir};
+use quincunx_collective::Collective;
+use quincunx_design::ClosedForm;
+use quincunx_units::{ByteCount, Duration};
+use serde::Deserialize;
+use toml::{Table, Value};
+
+static FILES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../../experiments");
+
+/// One file of `experiments/PAPER/ID.toml`.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// The paper: `epic`, `scin`.
+    pub paper: String,
+    /// Its name within the paper: `table25`.
+    pub id: String,
+    /// What it shows.
+    pub title: String,
+    /// Where it is published.
+    pub source: String,
+    /// The fabric's preset or file.
+    pub fabric: String,
+    /// The collective that is run.
+    #[serde(deserialize_with = "text::deserialize")]
+    pub collective: Collective,
+    /// What the published figures say.
+    pub quantity: Quantity,
+    /// How far ours may be from them.
+    pub tolerance: Tolerance,
+    /// Keys of the fabric that differ from the preset, for all series.
+    #[serde(default)]
+    pub set: Table,
+    /// What a reader should know: why a figure cannot be met, with the number that was measured.
+    pub note: Option<String>,
+    /// The lines of the table or figure.
+    pub series: Vec<Series>,
+}
+
+/// One design's line of a table.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Series {
+    /// Its name in the paper, if it is not the design's.
+    pub label: Option<String>,
+    /// What its figures are worth as evidence.
+    pub kind: FigureKind,
+    /// What its figures say, if they do not say what the experiment's others do.
+    pub quantity: Option<Quantity>,
+    /// The design.
+    pub design: String,
+    /// What it is compared with, where the quantity is a ratio.
+    pub baseline: Option<String>,
+    /// Keys of the fabric that differ for this line.
+    #[serde(default)]
+    pub set: Table,
+    /// Keys of the fabric that differ for what it is compared with.
+    #[serde(default)]
+    pub baseline_set: Table,
+    /// Whether the axis' key differs from point to point for what it is compared with, too.
+    #[serde(default)]
+    pub baseline_axis: bool,
+    /// The key that differs from point to point; `size` is the vector's length.
+    #[serde(default = "size_axis")]
+    pub axis: String,
+    /// Its values.
+    pub values: Vec<Value>,
+    /// The vector's length, where another key differs.
+    pub size: Option<ByteCount>,
+    /// The published figures, one a value; or one for all values. Empty where a formula is published, and where nothing is: a derived
+    /// line, which is drawn and not judged.
+    #[serde(default)]
+    pub published: Vec<f64>,
+    /// Which of all values a single figure is for.
+    #[serde(default)]
+    pub pick: Pick,
+    /// The published formula, which gives a figure for each value.
+    pub formula: Option<ClosedForm>,
+    /// The share of the vector that a published rate counts: an AllGather may count what a rank receives, and not its own part.
+    #[serde(default = "whole")]
+    pub counted_share: f64,
+    /// Whether ours must come near the figure, reach it or stay under it.
+    #[serde(default)]
+    pub bound: Bound,
+    /// A note on this line.
+    pub note: Option<String>,
+}
+
+fn whole() -> f64 {
+    1.0
+}
+
+fn size_axis() -> String {
+    "size".into()
+}
+
+/// What a figure is worth as evidence: whether it could have come out otherwise, and whether anybody published it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FigureKind {
+    /// The paper's; no parameter was set by it.
+    Predicted,
+    /// The paper's; it, or another figure of its table, has set a parameter.
+    Calibrated,
+    /// Ours, and not the paper's: worked out from what the paper says, or a bound that we chose. Never counted.
+    Derived,
+    /// True by construction, whatever the engines do. Never counted.
+    Identity,
+}
+
+impl FigureKind {
+    /// All, in the order in which they are told.
+    pub const ALL: [Self; 4] = [Self::Predicted, Self::Calibrated, Self::Derived, Self::Identity];
+
+    /// Whether totals count it, and a miss is a fault.
+    pub const fn is_counted(self) -> bool {
+        matches!(self, Self::Predicted | Self::Calibrated)
+    }
+
+    /// As files and `reproduce` have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Predicted => "predicted",
+            Self::Calibrated => "calibrated",
+            Self::Derived => "derived",
+            Self::Identity => "identity",
+        }
+    }
+}
+
+impl std::fmt::Display for FigureKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What a figure says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Quantity {
+    /// Microseconds.
+    Time,
+    /// Gibit/s of a completion time rounded to whole microseconds, as EPIC's packet simulation prints; times are compared.
+    GibitPerSecond,
+    /// Gbit/s of the vector over the time.
+    GigabitPerSecond,
+    /// Barriers a second; times are compared.
+    Rate,
+    /// Algorithm bandwidth as a share of the links' bound for payload.
+    PayloadShare,
+    /// Time of the baseline over time of the design.
+    Speedup,
+    /// The same of an iteration of training, of what `train` says.
+    TrainingSpeedup,
+    /// The same of a part of a model's layer, of what `layer` says; design and baseline are schedules.
+    LayerSpeedup,
+    /// Operations of an accelerator a second, in such a part, over those of the baseline.
+    LayerThroughput,
+    /// How busy links are in its sub-layers.
+    LayerUtilisation,
+    /// The same in the middle half of each sub-layer's time; over that of the baseline, if there is one.
+    LayerSteady,
+    /// By how much that changes from bin to bin of time there: its standard deviation; over that of the baseline, if there is one.
+    LayerFluctuation,
+    /// KiB of the fullest port's merging table.
+    LayerTable,
+    /// Microseconds from the first to the last request for an address.
+    LayerWait,
+    /// Time of the AllReduces of a layer's forward pass by the design, over that of its computation.
+    LayerCommunication,
+    /// The share of the baseline's time that the design saves.
+    Saving,
+    /// Bytes of payload and degree buffers of the switch with most of them.
+    SwitchBuffer,
+    /// The most bytes that left a rank by one link.
+    Uplink,
+    /// The most bytes that reached a rank by one link.
+    Downlink,
+}
+
+/// Which of several values a published figure is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pick {
+    /// The largest: "up to".
+    #[default]
+    Best,
+    /// The smallest: "from".
+    Least,
+    /// The arithmetic mean of all: "average".
+    Mean,
+    /// The geometric mean of all.
+    Geomean,
+}
+
+impl Pick {
+    /// As files and `reproduce` have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Best => "best",
+            Self::Least => "least",
+            Self::Mean => "mean",
+            Self::Geomean => "geometric mean",
+        }
+    }
+
+    /// What it is of `values`, and the place of the one that it is, if it is one.
+    pub fn of(self, values: &[f64]) -> Option<(Option<usize>, f64)> {
+        let order = |(_, a): &(usize, f64), (_, b): &(usize, f64)| a.total_cmp(b);
+        let placed = values.iter().copied().enumerate();
+        let one = |(place, value)| (Some(place), value);
+        let mean = |values: &mut dyn Iterator<Item = f64>, count: usize| values.sum::<f64>() / count as f64;
+        match self {
+            // The first of those that are equal.
+            Self::Best => placed.rev().max_by(order).map(one),
+            Self::Least => placed.min_by(order).map(one),
+            _ if values.is_empty() => None,
+            Self::Mean => Some((None, mean(&mut values.iter().copied(), values.len()))),
+            Self::Geomean => {
+                Some((None, mean(&mut values.iter().map(|value| value.ln()), values.len()).exp()))
+            }
+        }
+    }
+}
+
+/// How a figure is to be met.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bound {
+    /// Within the tolerance on either side.
+    #[default]
+    Near,
+    /// No less than the figure.
+    AtLeast,
+    /// No more than the figure.
+    AtMost,
+}
+
+/// How far off is still right: the wider of the two.
+#[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tolerance {
+    /// A share of the published figure.
+    pub relative: f64,
+    /// A time, where times are compared.
+    pub absolute: Option<Duration>,
+}
+
+/// One run of an experiment.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Point {
+    /// The axis' value as text.
+    pub value: String,
+    /// The vector's length.
+    pub size: ByteCount,
+    /// Keys of the fabric to set.
+    pub set: Table,
+    /// Keys of the fabric to set for what it is compared with.
+    pub baseline_set: Table,
+}
+
+/// What a file has that is run elsewhere: a language model, say, needs Python and no fabric.
+#[derive(Deserialize)]
+struct Elsewhere {
+    /// The command that runs it.
+    runner: String,
+    /// What its figures are worth as evidence.
+    #[expect(dead_code, reason = "a file that does not say it is refused; its runner reads it")]
+    kind: FigureKind,
+}
+
+impl Elsewhere {
+    fn parse(place: &str, text: &str) -> Result<Self, ScenarioError> {
+        Document::parse(place, text)?.get()
+    }
+}
+
+impl Experiment {
+    /// All experiments that are run here and whose paper, or paper and id, is `filter`; all with an empty one. In order of
+    /// their names.
+    ///
+    /// # Errors
+    /// If a file is wrong, none is of that name, or the only one of that name is run elsewhere.
+    pub fn find(filter: &str) -> Result<Vec<Self>, ScenarioError> {
+        let mut files: Vec<_> = FILES.find("**/*.toml").map(|files| files.collect()).unwrap_or_default();
+        files.sort_by_key(|file| file.path().to_path_buf());
+        let mut known = Vec::new();
+        let mut found = Vec::new();
+        let mut elsewhere = None;
+        for file in files {
+            let name = file.path().with_extension("").to_string_lossy().into_owned();
+            let matches = filter.is_empty() || filter == name || name.starts_with(&format!("{filter}/"));
+            if let (true, Some(text)) = (matches, file.as_file().and_then(|file| file.contents_utf8())) {
+                let place = format!("experiments/{name}.toml");
+                if text.parse::<Table>().is_ok_and(|file| file.contains_key("runner")) {
+                    elsewhere = Some((place.clone(), Elsewhere::parse(&place, text)?.runner));
+                } else {
+                    found.push(Self::parse(&place, text)?);
+                }
+            }
+            known.push(name);
+        }
+        if let (true, Some((place, runner))) = (found.is_empty(), elsewhere) {
+            return Err(ScenarioError::Contradiction {
+                place,
+                expected: "an experiment of the simulator".into(),
+                found: "one with a runner of its own".into(),
+                remedy: format!("run `{runner}`"),
+            });
+        }
+        if found.is_empty() {
+            return Err(ScenarioError::Unknown {
+                what: "an experiment",
+                known: known.join(", "),
+                found: filter.into(),
+            });
+        }
+        Ok(found)
+    }
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// If a key is unknown or missing, or a series has not as many figures as values.
+    pub fn parse(place: &str, text: &str) -> Result<Self, ScenarioError> {
+        let experiment: Self = Document::parse(place, text)?.get()?;
+        for series in &experiment.series {
+            if let Some(formula) = series.formula
+                && (!series.published.is_empty() || experiment.quantity_of(series) != quantity_of(formula))
+            {
+                return Err(ScenarioError::Contradiction {
+                    place: place.into(),
+                    expected: format!("a formula alone, of the quantity {:?}", quantity_of(formula)),
+                    found: format!(
+                        "{} published figures and the quantity {:?} in the series of {}",
+                        series.published.len(),
+                        experiment.quantity_of(series),
+                        series.design
+                    ),
+                    remedy: "take `series.published` out, or change `quantity`".into(),
+                });
+            }
+            let counts = (series.values.len(), series.published.len());
+            let is_complete = match series.formula {
+                Some(_) => counts.0 > 0,
+                // Ours alone, where the text of a paper states no number.
+                None if counts.1 == 0 => counts.0 > 0 && series.kind == FigureKind::Derived,
+                None => counts.0 > 0 && (counts.1 == counts.0 || counts.1 == 1),
+            };
+            if !is_complete {
+                return Err(ScenarioError::Contradiction {
+                    place: place.into(),
+                    expected:
+                        "as many published figures as values in a series, one for all, or none of a derived one"
+                            .into(),
+                    found: format!("{} for {} of {}", counts.1, counts.0, series.design),
+                    remedy: "give each value its figure".into(),
+                });
+            }
+            let is_ratio = matches!(
+                experiment.quantity_of(series),
+                Quantity::Speedup
+                    | Quantity::TrainingSpeedup
+                    | Quantity::LayerSpeedup
+                    | Quantity::LayerThroughput
+                    | Quantity::Saving
+            );
+            let may_be_ratio =
+                matches!(experiment.quantity_of(series), Quantity::LayerSteady | Quantity::LayerFluctuation);
+            if is_ratio != series.baseline.is_some() && !may_be_ratio {
+                return Err(ScenarioError::Contradiction {
+                    place: place.into(),
+                    expected: "a baseline where the quantity is a speedup or a saving, and nowhere else"
+                        .into(),
+                    found: format!("the series of {}", series.design),
+                    remedy: "name the baseline's design, or take it out".into(),
+                });
+            }
+            series.points(place)?;
+        }
+        Ok(experiment)
+    }
+
+    /// What the figures of one of its series say.
+    pub fn quantity_of(&self, series: &Series) -> Quantity {
+        series.quantity.unwrap_or(self.quantity)
+    }
+}
+
+impl Series {
+    /// How many figures it has.
+    pub fn figures(&self) -> usize {
+        if self.formula.is_some() { self.values.len() } else { self.published.len() }
+    }
+
+    /// Its runs, in order.
+    ///
+    /// # Errors
+    /// If a size is none.
+    pub fn points(&self, place: &str) -> Result<Vec<Point>, ScenarioError> {
+        self.values.iter().map(|value| self.point(place, value)).collect()
+    }
+
+    fn point(&self, place: &str, value: &Value) -> Result<Point, ScenarioError> {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let mut sets = [self.set.clone(), self.baseline_set.clone()];
+        let size = if self.axis == "size" {
+            text.parse::<ByteCount>().map_err(|error| ScenarioError::Key {
+                place: place.into(),
+                error: format!("{error} in `series.values`"),
+            })?
+        } else {
+            let differing = if self.baseline_axis { &mut sets[..] } else { &mut sets[..1] };
+            for set in differing {
+                let mut document = Document::parse(place, "")?;
+                document.merge(set)?;
+                document.set(&crate::Override { key: self.axis.clone(), value: value.clone() })?;
+                *set = document.get()?;
+            }
+            self.size.ok_or_else(|| ScenarioError::Contradiction {
+                place: place.into(),
+                expected: "a size in a series whose axis is another key".into(),
+                found: format!("none in the series of {}", self.design),
+                remedy: "say how long the vector is: size = \"4MiB\"".into(),
+            })?
+        };
+        let [set, baseline_set] = sets;
+        Ok(Point { value: text, size, set, baseline_set })
+    }
+}
+
+impl Quantity {
+    /// What stands at the axis of a plot of it, with the unit in which figures are compared.
+    pub const fn axis(self) -> &'static str {
+        match self {
+            Self::Time | Self::GibitPerSecond | Self::Rate => "time (us)",
+            Self::GigabitPerSecond => "rate (Gbit/s)",
+            Self::PayloadShare => "share of the payload bound",
+            Self::Speedup | Self::TrainingSpeedup | Self::LayerSpeedup => "speedup",
+            Self::LayerThroughput => "throughput over the baseline's",
+            Self::LayerUtilisation | Self::LayerSteady => "links busy",
+            Self::LayerFluctuation => "standard deviation of links busy",
+            Self::LayerTable => "table (KiB)",
+            Self::LayerWait => "wait (us)",
+            Self::LayerCommunication => "communication over computation",
+            Self::Saving => "share of time saved",
+            Self::SwitchBuffer => "switch memory (B)",
+            Self::Uplink | Self::Downlink => "bytes on a link",
+        }
+    }
+
+    /// The time in microseconds that a published figure stands for, where it stands for one; whole ones where the paper rounds.
+    /// `bytes` are those that it counts.
+    pub fn published_time(self, figure: f64, bytes: f64) -> Option<f64> {
+        match self {
+            Self::Time => Some(figure),
+            // TARGETS of the packet simulation: 10.17 at 4 KB is 3 us.
+            Self::GibitPerSecond => Some((bytes * 8.0 / (1u64 << 30) as f64 / figure * 1e6).round()),
+            Self::Rate => Some(1e6 / figure),
+            Self::GigabitPerSecond
+            | Self::PayloadShare
+            | Self::Speedup
+            | Self::TrainingSpeedup
+            | Self::LayerSpeedup
+            | Self::LayerThroughput
+            | Self::LayerUtilisation
+            | Self::LayerSteady
+            | Self::LayerFluctuation
+            | Self::LayerTable
+            | Self::LayerWait
+            | Self::LayerCommunication
+            | Self::Saving
+            | Self::SwitchBuffer
+            | Self::Uplink
+            | Self::Downlink => None,
+        }
+    }
+}
+
+/// What the values of a closed form are.
+const fn quantity_of(form: ClosedForm) -> Quantity {
+    match form {
+        ClosedForm::Latency => Quantity::Time,
+        ClosedForm::SwitchMemory => Quantity::SwitchBuffer,
+        ClosedForm::LossTolerance => Quantity::Speedup,
+    }
+}
+
+impl Tolerance {
+    /// Whether `ours` meets `published`; both in microseconds if `times`.
+    pub fn accepts(self, bound: Bound, published: f64, ours: f64, times: bool) -> bool {
+        let absolute = self.absolute.filter(|_| times).map_or(0.0, |time| time.as_secs_f64() * 1e6);
+        // What both were rounded to must not decide.
+        let margin = (published.abs() * self.relative).max(absolute) + 1e-9;
+        match bound {
+            Bound::Near => (ours - published).abs() <= margin,
+            Bound::AtLeast => ours >= published - 1e-9,
+            Bound::AtMost => ours <= published + 1e-9,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"
+        paper = "epic"
+        id = "table25"
+        title = "AllReduce"
+        source = "table 25"
+        fabric = "epic-star8"
+        collective = "all_reduce"
+        quantity = "gibit-per-second"
+        tolerance = { relative = 0.1, absolute = "1us" }
+        [[series]]
+        design = "epic-3"
+        kind = "predicted"
+        values = ["4KiB", "1MiB"]
+        published = [10.17, 88.78]
+    "#;
+
+    #[test]
+    fn published_rates_of_rounded_times_give_the_times_back() {
+        let time = |figure, bytes| Quantity::GibitPerSecond.published_time(figure, f64::from(bytes));
+        assert_eq!(
+            [time(10.17, 4096), time(88.78, 1 << 20), time(6.10, 4096)],
+            [Some(3.0), Some(88.0), Some(5.0)]
+        );
+        assert_eq!(Quantity::Rate.published_time(2e5, 0.0), Some(5.0));
+    }
+
+    #[test]
+    fn a_derived_line_may_have_no_published_figure_and_then_counts_for_none() {
+        let text = TEXT.replace("published = [10.17, 88.78]", "").replace("\"predicted\"", "\"derived\"");
+        assert_eq!(Experiment::parse("test", &text).unwrap().series[0].figures(), 0);
+    }
+
+    #[test]
+    fn each_value_of_a_series_is_a_run() {
+        let experiment = Experiment::parse("test", TEXT).unwrap();
+        let points = experiment.series[0].points("test").unwrap();
+        assert_eq!(points.iter().map(|point| point.size.bytes()).collect::<Vec<_>>(), [4096, 1 << 20]);
+    }
+
+    #[test]
+    fn another_axis_sets_its_key() {
+        let text = TEXT.replace(
+            r#"values = ["4KiB", "1MiB"]"#,
+            "axis = \"loss.links\"\nsize = \"4MiB\"\nvalues = [1, 2]",
+        );
+        let points = Experiment::parse("test", &text).unwrap().series[0].points("test").unwrap();
+        assert_eq!(points[1].size.bytes(), 4 << 20);
+        assert_eq!(points[1].set["loss"]["links"].as_integer(), Some(2));
+        assert!(points[1].baseline_set.is_empty(), "a baseline differs only where the file says so");
+    }
+
+    #[test]
+    fn another_axis_sets_its_key_for_the_baseline_if_the_file_says_so() {
+        let text = TEXT.replace("gibit-per-second", "speedup").replace(
+            r#"values = ["4KiB", "1MiB"]"#,
+            "baseline = \"ring\"\nbaseline_axis = true\naxis = \"topology\"\nsize = \"4MiB\"\nvalues = [\"star-2\", \"star-3\"]",
+        );
+        let points = Experiment::parse("test", &text).unwrap().series[0].points("test").unwrap();
+        let found = [&points[1].set, &points[1].baseline_set].map(|set| set["topology"].as_str());
+        assert_eq!(found, [Some("star-3"); 2]);
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_refused() {
+        for (from, to) in [
+            ("[10.17, 88.78]", "[1.0, 2.0, 3.0]"),
+            ("design = \"epic-3\"", "design = \"epic-3\"\nbaseline = \"ring\""),
+            ("gibit-per-second", "speedup"),
+            ("\"4KiB\"", "\"4Kb\""),
+            ("title", "titel"),
+            ("kind = \"predicted\"", ""),
+            ("\"predicted\"", "\"measured\""),
+            ("published = [10.17, 88.78]", ""),
+            ("published = [10.17, 88.78]", "formula = \"latency\""),
+            ("[10.17, 88.78]", "[10.17, 88.78]\nformula = \"switch-memory\""),
+        ] {
+            assert!(Experiment::parse("test", &TEXT.replace(from, to)).is_err(), "{to}");
+        }
+    }
+
+    #[test]
+    fn the_wider_tolerance_counts_and_bounds_are_one_sided() {
+        let tolerance = Tolerance { relative: 0.1, absolute: Some(Duration::from_micros(1)) };
+        assert!(tolerance.accepts(Bound::Near, 3.0, 4.0, true));
+        assert!(!tolerance.accepts(Bound::Near, 3.0, 4.1, true));
+        assert!(!tolerance.accepts(Bound::Near, 3.0, 4.0, false));
+        assert!(
+            tolerance.accepts(Bound::AtLeast, 0.97, 1.2, false)
+                && !tolerance.accepts(Bound::AtMost, 0.97, 1.2, false)
+        );
+    }
+
+    #[test]
+    fn a_figure_for_all_values_is_for_the_best_or_the_least_of_them() {
+        let values = [1.2, 1.5, 1.1, 1.5, 1.1];
+        assert_eq!(Pick::Best.of(&values), Some((Some(1), 1.5)));
+        assert_eq!(Pick::Least.of(&values), Some((Some(2), 1.1)));
+        assert_eq!(Pick::Mean.of(&[1.0, 4.0]), Some((None, 2.5)));
+        let (_, geometric) = Pick::Geomean.of(&[1.0, 4.0]).unwrap();
+        assert!((geometric - 2.0).abs() < 1e-12, "{geometric}");
+        assert_eq!(Pick::Geomean.of(&[]), None);
+        assert_eq!(Pick::Best.of(&[]), None);
+    }
+
+    #[test]
+    fn a_kind_is_written_as_it_is_printed() {
+        for kind in FigureKind::ALL {
+            let text = TEXT.replace("\"predicted\"", &format!("\"{kind}\""));
+            assert_eq!(Experiment::parse("test", &text).unwrap().series[0].kind, kind);
+        }
+    }
+
+    #[test]
+    fn what_is_ours_and_what_cannot_fail_is_not_counted() {
+        let counted = FigureKind::ALL.map(FigureKind::is_counted);
+        assert_eq!(counted, [true, true, false, false]);
+    }
+
+    #[test]
+    fn every_experiment_in_the_project_is_right() {
+        assert!(!Experiment::find("").unwrap().is_empty());
+        assert!(Experiment::find("no-such-paper").unwrap_err().to_string().contains("epic/table25"));
+    }
+
+    #[test]
+    fn figures_that_are_run_elsewhere_say_their_kind_too() {
+        let error = |text| Elsewhere::parse("test", text).err().expect("a refusal").to_string();
+        assert!(error("runner = \"make it\"").contains("kind"));
+        assert!(error("runner = \"make it\"\nkind = \"measured\"").contains("measured"));
+    }
+
+    #[test]
+    fn an_experiment_that_is_run_elsewhere_says_how() {
+        let error = Experiment::find("scin/table1").unwrap_err();
+        assert!(error.to_string().ends_with("run `make experiment-scin-table1`"), "{error}");
+    }
+}

@@ -1,0 +1,416 @@
+//! Several collectives at once: groups with trees of their own beside traffic that takes all ways.
+
+use crate::requests;
+use quincunx_collective::Collective;
+use quincunx_designs::{CATALOG, FALLBACK};
+use quincunx_fabric::{LinkProperties, NodeKind, SwitchedShape};
+use quincunx_scenario::{Document, Jobs, Scenario};
+use quincunx_sim::packet_fabric::simulate;
+use quincunx_sim::{JobsMeasurement, JobsRequest, measure_jobs, unwatched};
+use quincunx_units::{Duration, Instant};
+
+const ALL_REDUCE: Collective = Collective::AllReduce;
+
+fn request(fabric: &str, changes: &[&str], text: &str) -> JobsRequest {
+    let scenario = requests::scenario(fabric, changes);
+    let jobs = Jobs::parse("jobs.toml", text).unwrap();
+    JobsRequest { scenario, jobs, catalog: CATALOG, fallback: Some(FALLBACK), seed: 1, only: None }
+}
+
+fn run(fabric: &str, text: &str) -> JobsMeasurement {
+    measure_jobs(&request(fabric, &[], text), &mut unwatched).unwrap()
+}
+
+fn job(hosts: &str, design: &str, more: &str) -> String {
+    format!(
+        "[[job]]\nhosts = \"{hosts}\"\ncollective = \"all_reduce\"\nsize = \"64KiB\"\ndesign = \"{design}\"\n{more}\n"
+    )
+}
+
+/// How long the first job takes.
+fn time(fabric: &str, text: &str) -> Duration {
+    run(fabric, text).jobs[0].mean()
+}
+
+/// How long an AllReduce of all hosts takes on a fabric, as `sim` has it.
+fn on(fabric: &str, design: &str) -> Duration {
+    let request = requests::request(&requests::scenario(fabric, &[]), design, ALL_REDUCE, 64 << 10);
+    let row = simulate(&request).unwrap();
+    assert_eq!(row.wrong, Some(0));
+    row.time
+}
+
+#[test]
+fn a_group_with_a_tree_runs_beside_a_ring_over_all_ways() {
+    let text = job("0-15", "epic-3", "times = 2") + &job("16-63", "ring", "at = \"3us\"");
+    let found = run("leaf-spine-8x4x8", &text);
+    let [epic, ring] = &found.jobs[..] else { panic!("two jobs") };
+    assert_eq!((epic.design, epic.wrong, ring.design, ring.wrong), ("epic-3", Some(0), "ring", Some(0)));
+    assert_eq!(epic.switches.len(), 3, "a spine and two leaves: {:?}", epic.switches);
+    assert!(epic.switches[0].starts_with("spine-") && ring.switches.is_empty());
+    assert_eq!((epic.runs.len(), ring.begin()), (2, Instant::ZERO + Duration::from_micros(3)));
+    assert_eq!(epic.runs[0][1], epic.runs[1][0], "again at once");
+    let tree = found.links.iter().filter(|link| link.trees == [0]).count();
+    assert_eq!(tree, 2 * (16 + 2), "its hosts' links, and one of each leaf to the spine");
+}
+
+#[test]
+fn a_group_alone_takes_as_long_as_on_the_fabric_that_its_tree_is() {
+    for design in ["epic-1", "epic-2", "epic-3", "netreduce"] {
+        assert_eq!(
+            time("leaf-spine-4x2x8", &job("0-7", design, "")),
+            on("star-8", design),
+            "{design} at a leaf"
+        );
+    }
+    for design in ["epic-1", "epic-2", "epic-3"] {
+        let tree = on("tree-2x8", design);
+        assert_eq!(time("leaf-spine-4x2x8", &job("8-23", design, "")), tree, "{design} below a spine");
+        assert_eq!(time("rail-8x2x3", &job("0-14:2,1-15:2", design, "")), tree, "{design} on two rails");
+        let pod = time("fat-tree-4", &job("0-3", design, ""));
+        assert_eq!(pod, on("tree-2x2", design), "{design} in a pod");
+        assert_eq!(
+            time("fat-tree-4", &job("0-7", design, "")),
+            on("tree-2x2x2", design),
+            "{design} below a core"
+        );
+    }
+}
+
+#[test]
+fn with_one_way_all_is_as_on_a_tree() {
+    for design in ["ring", "tree", "direct", "epic-2", "epic-3"] {
+        let tree = on("tree-4x2", design);
+        assert_eq!(on("leaf-spine-4x1x2", design), tree, "{design} alone on the fabric");
+        assert_eq!(time("leaf-spine-4x1x2", &job("0-7", design, "")), tree, "{design} as a job");
+        assert_eq!(time("tree-4x2", &job("0-7", design, "")), tree, "{design} as a job on the tree itself");
+    }
+}
+
+#[test]
+fn trees_keep_to_their_links_and_leave_the_others_alone() {
+    let found = run("leaf-spine-4x4x4", &(job("0-7", "epic-3", "") + &job("8-15", "epic-3", "")));
+    for link in found.links.iter().filter(|link| !link.is_access) {
+        assert_eq!(link.bytes.bytes() > 0, link.trees.len() == 1, "{}: {:?}", link.name, link.trees);
+        assert!(link.trees.len() < 2, "two trees share {}", link.name);
+    }
+}
+
+#[test]
+fn trees_of_two_groups_between_the_same_switches_have_a_cable_each() {
+    let text = job("0-1,4-5", "epic-3", "") + &job("2-3,6-7", "epic-3", "");
+    let found = run("leaf-spine-2x1x4x2", &text);
+    assert!(found.jobs.iter().all(|job| job.fell_back.is_none() && job.wrong == Some(0)));
+    let mut cables: Vec<_> =
+        found.links.iter().filter(|link| !link.is_access).map(|link| link.trees.clone()).collect();
+    cables.sort();
+    assert_eq!(cables, [vec![0], vec![0], vec![0], vec![0], vec![1], vec![1], vec![1], vec![1]]);
+}
+
+#[test]
+fn an_edge_of_a_tree_crosses_switches_that_only_forward() {
+    let text = "policy = \"spatial\"\n".to_owned() + &job("0,4,8,12", "epic-3", "times = 3");
+    let found = run("leaf-spine-4x2x4", &text);
+    let [only] = &found.jobs[..] else { panic!("one job") };
+    assert_eq!((only.switches.len(), only.wrong), (1, Some(0)), "{:?}", only.switches);
+    assert!(only.switches[0].starts_with("spine"));
+    let used = found.links.iter().filter(|link| !link.is_access && link.bytes.bytes() > 0).count();
+    assert_eq!(used, 2 * 4, "each leaf has its link to that spine and uses no other");
+}
+
+#[test]
+fn a_group_without_a_tree_runs_among_its_hosts_and_says_why() {
+    let found = run("leaf-spine-4x2x4", &(job("0-7", "epic-3", "") + &job("4-11", "epic-3", "")));
+    let [first, second] = &found.jobs[..] else { panic!("two jobs") };
+    assert_eq!((first.design, &first.fell_back), ("epic-3", &None));
+    assert_eq!((second.asked.as_str(), second.design, second.wrong), ("epic-3", "ring", Some(0)));
+    let reason = second.fell_back.as_deref().unwrap();
+    let named = ["expected a tree", "host-4", "edge-disjoint", "group 1 has links"];
+    assert!(named.iter().all(|part| reason.contains(part)), "{reason}");
+    assert!(second.switches.is_empty());
+}
+
+#[test]
+fn a_switch_gives_its_memory_away_once() {
+    let text = |memory: &str| {
+        let head = format!("policy = \"spatial\"\nmemory = \"{memory}\"\n");
+        head + &job("0-3", "epic-3", "") + &job("0-3", "epic-3", "")
+    };
+    let found = run("leaf-spine-2x2x4", &text("64MiB"));
+    assert!(found.jobs.iter().all(|job| job.fell_back.is_none()));
+    let found = run("leaf-spine-2x2x4", &text("100KiB"));
+    let reason = found.jobs[1].fell_back.as_deref().unwrap();
+    assert!(reason.contains("of free memory at switch \"leaf-0\""), "{reason}");
+    assert!(found.jobs.iter().all(|job| job.wrong == Some(0)));
+}
+
+#[test]
+fn traffic_takes_all_spines_about_alike() {
+    let text = job("0-7", "direct", "at = \"200us\"")
+        + "[[traffic]]\npattern = \"uniform\"\nhosts = \"8-63\"\nload = 0.4\n";
+    let found = run("leaf-spine-8x4x8", &text);
+    let up: Vec<f64> = found
+        .links
+        .iter()
+        .filter(|link| {
+            link.name.starts_with("leaf") && link.name.contains("spine") && !link.name.starts_with("leaf-0")
+        })
+        .map(|link| link.utilisation)
+        .collect();
+    let mean = up.iter().sum::<f64>() / up.len() as f64;
+    assert_eq!(up.len(), 7 * 4);
+    assert!(up.iter().all(|used| (0.6..1.4).contains(&(used / mean))), "{mean}: {up:?}");
+    let [stream] = &found.traffic[..] else { panic!("one stream") };
+    assert!(stream.sent > 1000 && stream.arrived > stream.sent * 9 / 10, "{stream:?}");
+}
+
+#[test]
+fn traffic_between_hosts_goes_from_these_to_those_as_much_as_was_said_from_its_time_on() {
+    let text = job("0-7", "ring", "times = 4")
+        + "[[traffic]]\nfrom = \"8-11\"\nto = \"11,16\"\nrate = \"10Gbit/s\"\n"
+        + "[[traffic]]\nfrom = \"8-11\"\nto = \"11,16\"\nrate = \"10Gbit/s\"\n"
+        + "[[traffic]]\nname = \"late\"\npattern = \"uniform\"\nload = 0.9\nat = \"1s\"\n";
+    let found = run("leaf-spine-4x2x8", &text);
+    let [first, second, late] = &found.traffic[..] else { panic!("three streams") };
+    assert_eq!((late.sent, late.rate, &late.name), (0, None, &"late".to_owned()));
+    assert_ne!(first.latencies, second.latencies, "each has its own chance");
+    let rate = first.rate.unwrap().bits_per_second() as f64;
+    assert!((0.85..1.15).contains(&(rate / 40e9)), "4 hosts, 10 Gbit/s each: {rate}");
+    let carries = |name: &str| {
+        let link = found.links.iter().find(|link| link.name == name).unwrap();
+        link.bytes.bytes() > 0
+    };
+    for host in 8..12 {
+        assert!(carries(&format!("host-{host} > leaf-1")), "host {host} sends");
+    }
+    assert!(carries("leaf-1 > host-11") && carries("leaf-2 > host-16"));
+    assert!(!carries("leaf-1 > host-8") && !carries("host-16 > leaf-2") && !carries("host-12 > leaf-1"));
+}
+
+#[test]
+fn long_vectors_travel_as_lengths_and_nobody_says_that_they_are_right() {
+    let text = job("0-3", "epic-3", "").replace("64KiB", "2MiB") + &job("4-7", "ring", "");
+    let found = run("leaf-spine-2x2x4", &text);
+    assert_eq!(found.jobs.iter().map(|job| job.wrong).collect::<Vec<_>>(), [None, None]);
+}
+
+#[test]
+fn every_collective_of_a_design_runs_as_a_job() {
+    let collectives = ["all_reduce", "reduce", "broadcast", "barrier", "reduce_scatter", "all_gather"];
+    let text: String = collectives
+        .iter()
+        .zip(0..)
+        .map(|(collective, number)| {
+            let job = job("0-7", "epic-2", &format!("at = \"{}us\"", 100 * number));
+            let rooted = if ["reduce", "broadcast"].contains(collective) { "root = 3\n" } else { "" };
+            let size = if *collective == "barrier" { "" } else { "size = \"64KiB\"" };
+            job.replace("all_reduce", collective).replace("size = \"64KiB\"", size) + rooted
+        })
+        .collect();
+    let found = run("leaf-spine-2x2x4", &("policy = \"spatial\"\n".to_owned() + &text));
+    for (job, (collective, number)) in found.jobs.iter().zip(collectives.iter().zip(0..)) {
+        assert_eq!((job.collective.name(), job.wrong, &job.fell_back), (*collective, Some(0), &None));
+        assert_eq!(job.begin(), Instant::ZERO + Duration::from_micros(100) * number);
+    }
+}
+
+#[test]
+fn no_flow_is_overtaken_by_itself() {
+    let mut request =
+        requests::request(&requests::scenario("leaf-spine-4x4x4", &[]), "ring", ALL_REDUCE, 1 << 18);
+    for seed in 1..4 {
+        request.seed = seed;
+        let row = simulate(&request).unwrap();
+        assert_eq!((row.dropped, row.lost, row.wrong), (0, 0, Some(0)));
+    }
+}
+
+#[test]
+fn one_seed_is_one_run_and_another_one_takes_other_ways() {
+    let text = job("0-15", "ring", "") + "[[traffic]]\npattern = \"uniform\"\nload = 0.2\n";
+    let mut request = request("leaf-spine-4x4x4", &[], &text);
+    let first = measure_jobs(&request, &mut unwatched).unwrap();
+    assert_eq!(measure_jobs(&request, &mut unwatched).unwrap(), first);
+    request.seed = 2;
+    assert_ne!(measure_jobs(&request, &mut unwatched).unwrap().jobs, first.jobs);
+}
+
+#[test]
+fn rings_that_share_links_slow_each_other_down_and_trees_do_not() {
+    let text = |design: &str| job("0-3,8-11", design, "") + &job("4-7,12-15", design, "");
+    let slowdown = |design: &str| {
+        let mut request = request("leaf-spine-2x2x8", &[], &text(design));
+        let beside = measure_jobs(&request, &mut unwatched).unwrap().jobs[0].mean();
+        request.only = Some(0);
+        let alone = measure_jobs(&request, &mut unwatched).unwrap();
+        assert_eq!(alone.jobs.len(), 1);
+        beside.as_secs_f64() / alone.jobs[0].mean().as_secs_f64()
+    };
+    assert_eq!(slowdown("epic-3"), 1.0);
+    assert!(slowdown("direct") > 1.05, "{}", slowdown("direct"));
+}
+
+#[test]
+fn what_links_mark_and_lose_of_a_job_is_its_own() {
+    let text = job("0-7", "direct", "root = 0").replace("all_reduce", "reduce") + &job("8-9", "ring", "");
+    let changes = [
+        "congestion.queue=40KB",
+        "congestion.mark_above=20KB",
+        "congestion.dcqcn=true",
+        "group.retry_timeout=100us",
+    ];
+    let found = measure_jobs(&request("leaf-spine-2x2x8", &changes, &text), &mut unwatched).unwrap();
+    let [crowded, alone] = &found.jobs[..] else { panic!("two jobs") };
+    assert!(crowded.marked > 0 && crowded.lost > 0, "{crowded:?}");
+    assert_eq!((alone.marked, alone.lost, alone.wrong, crowded.wrong), (0, 0, Some(0), Some(0)));
+}
+
+#[test]
+fn what_a_line_asks_for_and_does_not_get_is_one_line_with_its_number() {
+    let refused = |fabric: &str, text: &str| {
+        let message = measure_jobs(&request(fabric, &[], text), &mut unwatched).unwrap_err().to_string();
+        assert!(!message.contains('\n'), "{message}");
+        message
+    };
+    for (fabric, text, named) in [
+        (
+            "leaf-spine-2x2x2",
+            job("0-3", "ring", "") + &job("2-5", "ring", ""),
+            "jobs.toml:7: expected hosts below 4",
+        ),
+        ("leaf-spine-2x2x2", job("0-3", "rings", ""), "jobs.toml:1: "),
+        (
+            "leaf-spine-2x2x2",
+            job("0-2", "ring", "").replace("all_reduce", "all_gather"),
+            "splits into 3 parts",
+        ),
+        ("leaf-spine-2x2x2", job("0-3", "multiwrite", ""), "expected a collective of multiwrite (all_gather"),
+        (
+            "leaf-spine-2x2x2",
+            "policy = \"contention\"\n".to_owned() + &job("0-3", "ring", ""),
+            "found \"contention\"",
+        ),
+        (
+            "leaf-spine-2x2x2",
+            job("0-3", "ring", "") + "[[traffic]]\npattern = \"uniform\"\nrate = \"1Tbit/s\"\n",
+            "jobs.toml:7: expected a `rate` of at most 100Gbit/s",
+        ),
+        ("leaf-spine-2x2x2", job("0-3", "epic-3", "") + &job("0-3", "netreduce", ""), "frames of one kind"),
+        ("ring-4", job("0-3", "ring", ""), "found ring-4"),
+        ("scin-dgx8", job("0-3", "ring", ""), "found scin-dgx8"),
+    ] {
+        let message = refused(fabric, &text);
+        assert!(message.contains(named), "{message}");
+    }
+    let unused =
+        measure_jobs(&request("star-4", &["hosts.window=2"], &job("0-3", "epic-3", "")), &mut unwatched);
+    assert!(unused.unwrap_err().to_string().contains("found `hosts.window`; leave it out"));
+    let changes = ["measure.limit=10us"];
+    let late = measure_jobs(&request("leaf-spine-2x2x2", &changes, &job("0-3", "ring", "")), &mut unwatched);
+    assert!(late.unwrap_err().to_string().contains("1 of 1 still running after 10us"));
+}
+
+#[test]
+fn the_example_runs_trees_beside_a_ring_and_traffic() {
+    let text = include_str!("../../../../../examples/jobs/leaf-spine-64.toml");
+    let small = text.replace("1MiB", "64KiB").replace("256KiB", "16KiB");
+    let file = Jobs::parse("leaf-spine-64.toml", text).unwrap();
+    let found = run(file.fabric.as_deref().unwrap(), &small);
+    assert!(found.jobs.iter().all(|job| job.wrong == Some(0)));
+    let designs: Vec<_> = found.jobs.iter().map(|job| job.design).collect();
+    assert_eq!(designs, ["epic-3", "epic-3", "ring", "ring", "ring"]);
+    assert!(found.jobs[2].fell_back.is_some());
+}
+
+/// A file that lists the nodes and links of a fabric, and one that names its shape.
+fn listed_and_named(shape: &str) -> [Scenario; 2] {
+    let link = LinkProperties { rate: "100Gbit/s".parse().unwrap(), latency: Duration::from_micros(1) };
+    let topology = shape.parse::<SwitchedShape>().unwrap().topology(link);
+    let mut list = "kind = \"packet\"\n".to_owned();
+    for node in topology.nodes() {
+        let kind = if node.kind == NodeKind::Host { "host" } else { "switch" };
+        list += &format!("[[node]]\nname = \"{}\"\nkind = \"{kind}\"\n", node.name);
+    }
+    for link in topology.links() {
+        let [a, b] = link.ends.map(|end| &topology.node(end.node).name);
+        list += &format!("[[link]]\nbetween = [\"{a}\", \"{b}\"]\nrate = \"100Gbit/s\"\nlatency = \"1us\"\n");
+    }
+    let named = format!(
+        "kind = \"packet\"\ntopology = \"{shape}\"\n[link]\nrate = \"100Gbit/s\"\nlatency = \"1us\"\n"
+    );
+    [list, named].map(|text| Scenario::read(Document::parse("own.toml", &text).unwrap(), CATALOG).unwrap())
+}
+
+#[test]
+fn a_fabric_of_a_list_is_the_one_of_the_name_if_it_has_its_nodes_and_links() {
+    let time = |scenario: &Scenario, design: &str| {
+        let row = simulate(&requests::request(scenario, design, ALL_REDUCE, 64 << 10)).unwrap();
+        assert_eq!(row.wrong, Some(0));
+        row.time
+    };
+    for (shape, design) in
+        [("leaf-spine-2x2x4", "ring"), ("leaf-spine-2x2x2x2", "epic-3"), ("fat-tree-4", "direct")]
+    {
+        let [listed, named] = listed_and_named(shape);
+        assert_eq!(time(&listed, design), time(&named, design), "{shape} {design}");
+    }
+}
+
+#[test]
+fn a_slow_link_of_a_list_is_slow() {
+    let text = |rate: &str| {
+        let node = |name: &str, kind| format!("[[node]]\nname = \"{name}\"\nkind = \"{kind}\"\n");
+        let link = |a: &str, b: &str, rate: &str| {
+            format!("[[link]]\nbetween = [\"{a}\", \"{b}\"]\nrate = \"{rate}\"\nlatency = \"1us\"\n")
+        };
+        let nodes = node("s", "switch") + &node("t", "switch") + &node("a", "host") + &node("b", "host");
+        let links = link("s", "t", rate) + &link("a", "s", "100Gbit/s") + &link("b", "t", "100Gbit/s");
+        "kind = \"packet\"\n".to_owned() + &nodes + &links
+    };
+    let time = |rate: &str| {
+        let scenario = Scenario::read(Document::parse("own.toml", &text(rate)).unwrap(), CATALOG).unwrap();
+        simulate(&requests::request(&scenario, "ring", ALL_REDUCE, 1 << 20)).unwrap().time.as_secs_f64()
+    };
+    let ratio = time("10Gbit/s") / time("100Gbit/s");
+    assert!((7.0..10.5).contains(&ratio), "{ratio}");
+}
+
+const PAUSES: [&str; 3] =
+    ["group.retry_timeout=20ms", "congestion.pause.xoff=100KB", "congestion.pause.xon=60KB"];
+
+/// Senders that slow down where links mark, before anybody is paused.
+fn with_dcqcn() -> Vec<&'static str> {
+    [&PAUSES[..], &["congestion.mark_above=40KB", "congestion.dcqcn=true"]].concat()
+}
+
+#[test]
+fn a_flow_that_an_incasts_pauses_hold_up_is_free_where_senders_slow_down() {
+    let text = include_str!("../../../../../examples/jobs/victim-flow.toml");
+    let slowdown = |changes: &[&str]| {
+        // Flows, which are done when they are sent: nobody waits for what the receiver confirms.
+        let changes = [changes, &["hosts.confirm=false"]].concat();
+        let mut request = request("leaf-spine-4x2x8", &changes, text);
+        let beside = measure_jobs(&request, &mut unwatched).unwrap();
+        assert!(beside.jobs.iter().all(|job| job.lost == 0), "nothing is lost where switches pause");
+        request.only = Some(0);
+        let alone = measure_jobs(&request, &mut unwatched).unwrap();
+        beside.jobs[0].mean().as_secs_f64() / alone.jobs[0].mean().as_secs_f64()
+    };
+    let [paused, controlled] = [slowdown(&PAUSES), slowdown(&with_dcqcn())];
+    assert!(paused > 2.5, "{paused}");
+    assert!(controlled < 1.5, "{controlled}");
+}
+
+#[test]
+fn eight_that_send_to_one_get_fair_shares_by_dcqcn() {
+    let text = include_str!("../../../../../examples/jobs/incast.toml");
+    let steps = ["hosts.chunk=128KiB", "hosts.lockstep=true", "link.framing=73B"];
+    let changes = [&with_dcqcn()[..], &steps].concat();
+    let found = measure_jobs(&request("star-9", &changes, text), &mut unwatched).unwrap();
+    let shares: Vec<f64> = found.jobs.iter().map(|job| job.bandwidths.algorithm).collect();
+    assert!(found.jobs.iter().all(|job| job.marked > 0), "all of them are slowed down");
+    // Jain's index: 1 if all are alike, an eighth if one has everything.
+    let squares: f64 = shares.iter().map(|share| share * share).sum();
+    let index = shares.iter().sum::<f64>().powi(2) / (8.0 * squares);
+    assert!(index > 0.85, "{index}: {shares:?}");
+}
