@@ -41,6 +41,7 @@ PARTS = {
     },
     "How it is built": {
         "Architecture": "ARCHITECTURE.md",
+        "Where the papers' sections are": "docs/papers.md",
         "Contributing": "CONTRIBUTING.md",
         "Fuzzing": "fuzz/README.md",
         "Vectors": "vectors/README.md",
