@@ -5,7 +5,6 @@ use quincunx_design::Catalog;
 use quincunx_scenario::{Jobs as JobsFile, Override, RankPlacement, Scenario};
 use quincunx_sim::{
     Interrupted, JobMeasurement, JobsError, JobsMeasurement, JobsRequest, StreamMeasurement, measure_jobs,
-    sweep,
 };
 use quincunx_units::{Duration, Instant};
 use serde_json::{Value, json};
@@ -18,6 +17,7 @@ use crate::progress::bar;
 use crate::results::{Printed, described};
 use crate::sim::placed;
 use crate::simulations::position;
+use crate::sweeps::run_all;
 use crate::table::{Align, or_dash, table};
 
 /// `quincunx sim jobs`.
@@ -99,25 +99,14 @@ impl Jobs {
             progress.inc(1);
             result
         };
-        let (runs, mut measured, mut failed, mut interrupted) =
-            (requests.len(), Vec::new(), None, Vec::new());
-        sweep(requests, &stop, run, |_, result| {
-            match result {
-                Ok(found) => measured.push(found),
-                Err(JobsError::Stopped(Interrupted { after })) => {
-                    interrupted.push(format!("a run at {after}"))
-                }
-                Err(error) => {
-                    failed = Some(error);
-                    return ControlFlow::Break(());
-                }
-            }
-            ControlFlow::Continue(())
-        });
+        let stopped = |_, error: &JobsError| match error {
+            JobsError::Stopped(Interrupted { after }) => Some(format!("a run at {after}")),
+            _ => None,
+        };
+        let (runs, mut measured) = (requests.len(), Vec::new());
+        let interrupted = run_all(requests, &stop, run, stopped, |_, found| measured.push(found));
         progress.finish_and_clear();
-        if let Some(error) = failed {
-            return Err(Failure::input(error));
-        }
+        let interrupted = interrupted.map_err(Failure::input)?;
         Failure::unless_all(runs, measured.len(), &interrupted)?;
         let mut measured = measured.into_iter();
         let together = measured.next().expect("all jobs together are the first run");

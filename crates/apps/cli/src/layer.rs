@@ -5,11 +5,11 @@ mod rows;
 use clap::Args;
 use quincunx_design::Catalog;
 use quincunx_scenario::{DataSheet, Override, Scenario};
+use quincunx_sim::Interrupted;
 use quincunx_sim::layer::{
     KernelKind, LayerError, LayerRequest, MeasuredKernel, Profile, TRACE_INTERVALS, find_schedule,
     measure_over_time, profile, write_trace,
 };
-use quincunx_sim::{Interrupted, sweep};
 use quincunx_units::Duration;
 use rows::{header, line, row};
 use serde_json::Value;
@@ -24,6 +24,7 @@ use crate::interrupt::{self, is_set};
 use crate::out::say;
 use crate::progress::{bar, estimate};
 use crate::results::{Printed, envelope};
+use crate::sweeps::run_all;
 
 /// `quincunx sim layer`.
 #[derive(Args)]
@@ -98,25 +99,16 @@ impl Layer {
             progress.inc(1);
             result
         };
-        let (mut measured, mut failed, mut interrupted) = (Vec::new(), None, Vec::new());
-        sweep(schedules.clone(), &stop, run, |place, result| {
-            let name = schedules[place].name();
-            match result {
-                Ok(found) => measured.push((name, found)),
-                Err(LayerError::Stopped(Interrupted { after })) => {
-                    interrupted.push(format!("{name} at {after}"))
-                }
-                Err(error) => {
-                    failed = Some(error);
-                    return ControlFlow::Break(());
-                }
-            }
-            ControlFlow::Continue(())
-        });
+        let name = |place: usize| schedules[place].name();
+        let stopped = |place, error: &LayerError| match error {
+            LayerError::Stopped(Interrupted { after }) => Some(format!("{} at {after}", name(place))),
+            _ => None,
+        };
+        let mut measured = Vec::new();
+        let done = |place, found| measured.push((name(place), found));
+        let interrupted = run_all(schedules.clone(), &stop, run, stopped, done);
         progress.finish_and_clear();
-        if let Some(error) = failed {
-            return Err(Failure::input(error));
-        }
+        let interrupted = interrupted.map_err(Failure::input)?;
         if let (Some((path, file)), Some((_, found))) = (trace, measured.first()) {
             write_trace(found, BufWriter::new(file)).map_err(|error| unwritable(path, &error))?;
         }

@@ -36,6 +36,7 @@ mod running;
 mod shell;
 mod sim;
 mod simulations;
+mod sweeps;
 mod table;
 mod top;
 mod traffic;

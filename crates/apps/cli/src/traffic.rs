@@ -3,10 +3,10 @@
 use clap::Args;
 use quincunx_design::Catalog;
 use quincunx_scenario::{Override, Scenario};
+use quincunx_sim::Interrupted;
 use quincunx_sim::traffic::{
     Load, Offered, Pattern, TrafficError, TrafficMeasurement, TrafficRequest, measure_traffic,
 };
-use quincunx_sim::{Interrupted, sweep};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 
@@ -16,6 +16,7 @@ use crate::out::say;
 use crate::progress::bar;
 use crate::results::{Printed, envelope};
 use crate::simulations::position;
+use crate::sweeps::run_all;
 
 /// `quincunx sim traffic`.
 #[derive(Args)]
@@ -73,30 +74,19 @@ impl Traffic {
             progress.inc(1);
             result
         };
-        let (mut rows, mut failed, mut interrupted) = (Vec::new(), None, Vec::new());
-        sweep(offers.clone(), &stop, run, |place, result| {
-            let offered = offers[place];
-            match result {
-                Ok(measured) => {
-                    if !self.printed.is_for_programs() {
-                        progress.suspend(|| say!("{}", line(offered, &measured)));
-                    }
-                    rows.push(row(offered, &measured));
-                }
-                Err(TrafficError::Stopped(Interrupted { after })) => {
-                    interrupted.push(format!("{offered} at {after}"))
-                }
-                Err(error) => {
-                    failed = Some(error);
-                    return ControlFlow::Break(());
-                }
+        let stopped = |place: usize, error: &TrafficError| match error {
+            TrafficError::Stopped(Interrupted { after }) => Some(format!("{} at {after}", offers[place])),
+            _ => None,
+        };
+        let mut rows = Vec::new();
+        let interrupted = run_all(offers.clone(), &stop, run, stopped, |place, measured| {
+            if !self.printed.is_for_programs() {
+                progress.suspend(|| say!("{}", line(offers[place], &measured)));
             }
-            ControlFlow::Continue(())
+            rows.push(row(offers[place], &measured));
         });
         progress.finish_and_clear();
-        if let Some(error) = failed {
-            return Err(Failure::input(error));
-        }
+        let interrupted = interrupted.map_err(Failure::input)?;
         if self.printed.is_for_programs() {
             self.printed.print(&envelope("sim traffic", &rows));
         }

@@ -5,7 +5,7 @@ use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
 use quincunx_design::{AnyDesign, Catalog};
 use quincunx_scenario::{Override, Scenario};
 use quincunx_sim::{
-    Contents, Interrupted, MeasureError, Request, TrainingError, TrainingMeasurement, measure_training, sweep,
+    Contents, Interrupted, MeasureError, Request, TrainingError, TrainingMeasurement, measure_training,
 };
 use quincunx_units::{ByteCount, Duration};
 use serde_json::{Value, json};
@@ -17,6 +17,7 @@ use crate::out::say;
 use crate::progress::bar;
 use crate::results::{Printed, envelope};
 use crate::simulations::position;
+use crate::sweeps::run_all;
 
 /// `quincunx sim train`.
 #[derive(Args)]
@@ -85,27 +86,21 @@ impl Train {
             progress.inc(1);
             result
         };
-        let (mut measured, mut failed, mut interrupted) = (Vec::new(), None, Vec::new());
-        sweep(designs.clone(), &stop, run, |place, result| {
-            let name = designs[place].name();
-            match result {
-                Ok(found) => measured.push((name, found)),
-                Err(TrainingError::Run { size, error: MeasureError::Stopped(Interrupted { after }) }) => {
-                    interrupted.push(format!("{name} {size} at {after}"));
-                }
-                Err(error) => {
-                    failed = Some(error);
-                    return ControlFlow::Break(());
-                }
+        let name = |place: usize| designs[place].name();
+        let stopped = |place, error: &TrainingError| match error {
+            TrainingError::Run { size, error: MeasureError::Stopped(Interrupted { after }) } => {
+                Some(format!("{} {size} at {after}", name(place)))
             }
-            ControlFlow::Continue(())
-        });
+            _ => None,
+        };
+        let mut measured = Vec::new();
+        let done = |place, found| measured.push((name(place), found));
+        let interrupted = run_all(designs.clone(), &stop, run, stopped, done);
         progress.finish_and_clear();
-        match failed {
-            Some(error @ TrainingError::Wrong { .. }) => return Err(Failure::Wrong(error.to_string())),
-            Some(error) => return Err(Failure::input(error)),
-            None => {}
-        }
+        let interrupted = interrupted.map_err(|error| match error {
+            TrainingError::Wrong { .. } => Failure::Wrong(error.to_string()),
+            error => Failure::input(error),
+        })?;
         let is_complete = measured.len() == designs.len();
         let baseline =
             measured.last().filter(|_| is_complete).map(|(name, last)| (*name, last.iteration.time));

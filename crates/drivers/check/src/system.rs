@@ -127,26 +127,32 @@ pub trait System: Sync {
         false
     }
 
-    /// Renamings of nodes, each by number, that leave the network as it is; those that they generate count too.
-    fn symmetries(&self) -> Vec<Vec<NodeId>>;
+    /// Renamings of nodes, each by number, that leave the network as it is; those that they generate count too. None if it is not said.
+    fn symmetries(&self) -> Vec<Vec<NodeId>> {
+        Vec::new()
+    }
 
     /// A frame from one end of a link, as it would be if nodes were renamed: the same from the end
-    /// `renaming.end(from)` on.
+    /// `renaming.end(from)` on. If it is not said, frames name no node.
     fn rename_frame(
         &self,
-        renaming: &Renaming,
-        from: End,
+        _renaming: &Renaming,
+        _from: End,
         header: &<Self::Engine as Engine>::Header,
         payload: &<Self::Engine as Engine>::Payload,
-    ) -> (<Self::Engine as Engine>::Header, <Self::Engine as Engine>::Payload);
+    ) -> (<Self::Engine as Engine>::Header, <Self::Engine as Engine>::Payload) {
+        (header.clone(), payload.clone())
+    }
 
-    /// A timer of `node`, as it would be named at `renaming.node(node)`.
+    /// A timer of `node`, as it would be named at `renaming.node(node)`. If it is not said, timers name none.
     fn rename_timer(
         &self,
-        renaming: &Renaming,
-        node: NodeId,
+        _renaming: &Renaming,
+        _node: NodeId,
         timer: <Self::Engine as Engine>::Timer,
-    ) -> <Self::Engine as Engine>::Timer;
+    ) -> <Self::Engine as Engine>::Timer {
+        timer
+    }
 }
 
 /// A renaming of nodes that maps links to links.

@@ -15,7 +15,7 @@ use quincunx_control::{
     Instruction, ManagerConfig, Message, Mutation, NodeDescription, Report, Role, Session, policy,
 };
 use quincunx_design::{Catalog, FabricKind, Refusal};
-use quincunx_driver_check::{End, Member, NodeId, Renaming, System};
+use quincunx_driver_check::{End, Member, NodeId, System};
 use quincunx_engine::{Engine, PortId};
 use quincunx_units::{ByteCount, Duration};
 
@@ -341,24 +341,6 @@ impl System for ControlPlane {
         let is_rank = node != MANAGER && node != SWITCH;
         let ended = ended && (!is_rank || !self.setup.kills || owner.ran == COLLECTIVES || owner.is_refused);
         owner.to_ask == 0 && owner.open == 0 && owner.held == (0, 0) && ended
-    }
-
-    fn symmetries(&self) -> Vec<Vec<NodeId>> {
-        Vec::new()
-    }
-
-    fn rename_frame(
-        &self,
-        _: &Renaming,
-        _: End,
-        header: &Message,
-        payload: &LengthOnly,
-    ) -> (Message, LengthOnly) {
-        (header.clone(), *payload)
-    }
-
-    fn rename_timer(&self, _: &Renaming, _: NodeId, timer: ControlTimer) -> ControlTimer {
-        timer
     }
 }
 

@@ -13,7 +13,7 @@ use quincunx_control::{
     Message, Mutation, NodeDescription, Pair,
 };
 use quincunx_design::{Catalog, Refusal};
-use quincunx_driver_check::{End, Member, NodeId, Renaming, System};
+use quincunx_driver_check::{End, Member, NodeId, System};
 use quincunx_engine::{Engine, PortId};
 use quincunx_units::Duration;
 
@@ -172,24 +172,6 @@ impl System for Standby {
     fn is_done(&self, node: NodeId, owner: &StandbyOwner) -> bool {
         let ended = owner.serves == (node == SECOND);
         ended && owner.to_ask == 0 && !owner.waits && !owner.has && owner.held == (0, 0)
-    }
-
-    fn symmetries(&self) -> Vec<Vec<NodeId>> {
-        Vec::new()
-    }
-
-    fn rename_frame(
-        &self,
-        _: &Renaming,
-        _: End,
-        header: &Message,
-        payload: &LengthOnly,
-    ) -> (Message, LengthOnly) {
-        (header.clone(), *payload)
-    }
-
-    fn rename_timer(&self, _: &Renaming, _: NodeId, timer: ControlTimer) -> ControlTimer {
-        timer
     }
 }
 

@@ -89,10 +89,6 @@ impl System for Pair {
         *done
     }
 
-    fn symmetries(&self) -> Vec<Vec<NodeId>> {
-        Vec::new()
-    }
-
     fn rename_frame(&self, _: &Renaming, _: End, _: &Token, payload: &Provenance) -> (Token, Provenance) {
         (Token, payload.clone())
     }

@@ -5,7 +5,6 @@ use crate::common;
 use std::ops::ControlFlow;
 
 use crate::common::{Input, MEMORY, Node, Output};
-use quincunx_collective::Provenance;
 use quincunx_driver_check::{
     Action, End, Exploration, Fault, Member, NodeId, Renaming, Statistics, System, Unfinished, Verdict,
     explore,
@@ -164,16 +163,6 @@ impl System for Star {
             nodes
         };
         (1..self.receivers).map(swap).collect()
-    }
-
-    fn rename_frame(
-        &self,
-        _: &Renaming,
-        _: End,
-        header: &Header,
-        payload: &Provenance,
-    ) -> (Header, Provenance) {
-        (header.clone(), payload.clone())
     }
 
     fn rename_timer(&self, renaming: &Renaming, node: NodeId, timer: Resend) -> Resend {

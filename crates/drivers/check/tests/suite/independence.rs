@@ -4,7 +4,6 @@
 use std::ops::ControlFlow;
 
 use crate::common::{Input, MEMORY, Node, Output, Toy};
-use quincunx_collective::Provenance;
 use quincunx_driver_check::{
     End, Exploration, Fault, Member, NodeId, Patience, Renaming, Statistics, System, Verdict,
     explore_in_turns,
@@ -272,20 +271,6 @@ impl System for Three {
 
     fn is_done(&self, _: NodeId, owner: &Owner) -> bool {
         owner.has_begun
-    }
-
-    fn symmetries(&self) -> Vec<Vec<NodeId>> {
-        Vec::new()
-    }
-
-    fn rename_frame(
-        &self,
-        _: &Renaming,
-        _: End,
-        header: &Header,
-        payload: &Provenance,
-    ) -> (Header, Provenance) {
-        (*header, payload.clone())
     }
 
     fn rename_timer(&self, _: &Renaming, _: NodeId, (): ()) {}

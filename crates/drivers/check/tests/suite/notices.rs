@@ -5,9 +5,8 @@ use crate::common;
 use std::ops::ControlFlow;
 
 use crate::common::{Input, MEMORY, Node, Output};
-use quincunx_collective::Provenance;
 use quincunx_driver_check::{
-    Action, End, Exploration, Fault, Member, NodeId, Path, Renaming, Statistics, System, Verdict, explore,
+    Action, End, Exploration, Fault, Member, NodeId, Path, Statistics, System, Verdict, explore,
 };
 use quincunx_engine::PortId;
 
@@ -171,24 +170,6 @@ impl System for Three {
 
     fn is_done(&self, node: NodeId, owner: &Owner) -> bool {
         node == SERVER || owner.is_answered || owner.has_said || owner.is_told
-    }
-
-    fn symmetries(&self) -> Vec<Vec<NodeId>> {
-        Vec::new()
-    }
-
-    fn rename_frame(
-        &self,
-        _: &Renaming,
-        _: End,
-        header: &Header,
-        payload: &Provenance,
-    ) -> (Header, Provenance) {
-        (header.clone(), payload.clone())
-    }
-
-    fn rename_timer(&self, _: &Renaming, _: NodeId, timer: Patience) -> Patience {
-        timer
     }
 }
 

@@ -85,10 +85,6 @@ impl System for Network {
         *owner == [1, 1, 0, self.between + 2][node.index()]
     }
 
-    fn symmetries(&self) -> Vec<Vec<NodeId>> {
-        Vec::new()
-    }
-
     fn rename_frame(&self, _: &Renaming, _: End, header: &u8, payload: &Provenance) -> (u8, Provenance) {
         (*header, payload.clone())
     }

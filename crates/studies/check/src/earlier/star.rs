@@ -124,10 +124,6 @@ impl System for Earlier {
         };
         (header, payload.renamed(self.setup.workers, rename))
     }
-
-    fn rename_timer(&self, _: &Renaming, _: NodeId, timer: Timer) -> Timer {
-        timer
-    }
 }
 
 impl Wired for Earlier {

@@ -8,7 +8,7 @@ mod node;
 
 use quincunx_collective::{GroupId, LengthOnly};
 use quincunx_design::{Catalog, Refusal};
-use quincunx_driver_check::{End, Member, NodeId, Renaming, System};
+use quincunx_driver_check::{End, Member, NodeId, System};
 use quincunx_engine::{Engine, PortId};
 use quincunx_nodes::locks::LockMutation;
 
@@ -160,24 +160,6 @@ impl System for Locks {
 
     fn is_done(&self, _: NodeId, owner: &LockOwner) -> bool {
         owner.to_run == 0 && owner.open == 0
-    }
-
-    fn symmetries(&self) -> Vec<Vec<NodeId>> {
-        Vec::new()
-    }
-
-    fn rename_frame(
-        &self,
-        _: &Renaming,
-        _: End,
-        header: &LockFrame,
-        payload: &LengthOnly,
-    ) -> (LockFrame, LengthOnly) {
-        (*header, *payload)
-    }
-
-    fn rename_timer(&self, _: &Renaming, _: NodeId, timer: Again) -> Again {
-        timer
     }
 }
 

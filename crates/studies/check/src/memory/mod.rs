@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 use quincunx_cluster::{EARLY_WRITE_RESPONSE, MemoryLayout, MemorySetup, Stream, expected};
 use quincunx_collective::{Collective, Payload, Provenance, Rank};
 use quincunx_design::{AcceleratorFabric, AnyDesign, FabricKind, Refusal};
-use quincunx_driver_check::{End, Exploration, Member, NodeId, Renaming, Statistics, System};
+use quincunx_driver_check::{End, Exploration, Member, NodeId, Statistics, System};
 use quincunx_engine::shared_memory::{InPlaceRequest, Span};
 use quincunx_engine::{Engine, PortId};
 use quincunx_memory::PortConfig;
@@ -372,27 +372,9 @@ impl System for MemoryGroup {
     }
 
     /// None: the tables of a switch keep what was added up in the table of its first source, which tells accelerators apart.
-    fn symmetries(&self) -> Vec<Vec<NodeId>> {
-        Vec::new()
-    }
-
     /// A class for each virtual channel. Credits alone travel in any.
     fn ordering_class(&self, header: &FlitHeader) -> OrderingClass {
         let channel = header.channel().map_or(0, |channel| channel.index() as u16);
         OrderingClass::new(channel).expect("a class for each virtual channel")
-    }
-
-    fn rename_frame(
-        &self,
-        _: &Renaming,
-        _: End,
-        header: &FlitHeader,
-        payload: &Provenance,
-    ) -> (FlitHeader, Provenance) {
-        (*header, payload.clone())
-    }
-
-    fn rename_timer(&self, _: &Renaming, _: NodeId, timer: FabricTimer) -> FabricTimer {
-        timer
     }
 }
