@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One switch on one core and on two: an AllReduce without lanes, with two lanes on one core, and with a lane on each of two.
+"""One switch on one core and on two: an AllReduce without channels, with two channels on one core, and with a channel on each of two.
 
 `python3 benches/cores.py QUINCUNX [--ranks 4] [--size 16MiB] [--rounds 3]`. Manager, switch and ranks are processes on loopback. A line is the
 median over the rounds, which take the three by turns: the time of an AllReduce (the median of its repetitions at rank 0), the processor time that the switch
@@ -16,7 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-# Cores of the switch, and lanes of the group.
+# Cores of the switch, and channels of the group.
 CASES = [(1, 1), (1, 2), (2, 2)]
 # How long the switch may take to attach.
 PATIENCE = 20.0
@@ -35,7 +35,7 @@ def attached(program: str, manager: str) -> bool:
     return found.returncode == 0 and '"leaf"' in found.stdout
 
 
-def measure(program: str, cores: int, lanes: int, arguments: argparse.Namespace) -> tuple[float, float, list[float]]:
+def measure(program: str, cores: int, channels: int, arguments: argparse.Namespace) -> tuple[float, float, list[float]]:
     """Milliseconds of an AllReduce, those that the switch had a processor for it, and its threads' shares."""
     block = f"127.{200 + os.getpid() % 50}.{os.getpid() // 50 % 250}"
     addresses = ",".join(f"{block}.{core + 1}" for core in range(cores))
@@ -58,7 +58,7 @@ def measure(program: str, cores: int, lanes: int, arguments: argparse.Namespace)
         before = processor_times(switch.pid)
         command = [program, "perf", "all_reduce", "--manager", place, "--ranks", str(arguments.ranks)]
         command += ["--size", arguments.size, "--iterations", str(arguments.iterations), "--json"]
-        command += ["--set", f"group.lanes={lanes}"]
+        command += ["--set", f"group.channels={channels}"]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             raise SystemExit(f"expected exit status 0, found {done.returncode} of {' '.join(command)}: {done.stderr.strip()}")
@@ -88,11 +88,11 @@ def main() -> None:
     for _ in range(arguments.rounds):
         for case in CASES:
             found[case].append(measure(arguments.program, *case, arguments))
-    print("cores lanes   time (ms)   switch (ms)   its threads")
-    for (cores, lanes), rounds in found.items():
+    print("cores channels   time (ms)   switch (ms)   its threads")
+    for (cores, channels), rounds in found.items():
         clock, processor = (statistics.median(one[which] for one in rounds) for which in (0, 1))
         shares = " ".join(f"{100 * statistics.median(one[2][thread] for one in rounds):.0f}%" for thread in (0, 1))
-        print(f"{cores:<5} {lanes:<7} {clock:>9.1f} {processor:>13.1f}   {shares}")
+        print(f"{cores:<5} {channels:<7} {clock:>9.1f} {processor:>13.1f}   {shares}")
 
 
 if __name__ == "__main__":

@@ -205,7 +205,7 @@ fn context(
         initial_psn: FIRST,
         remote_write: false,
         credits: false,
-        lanes: 1,
+        channels: 1,
         memory: ByteCount::new(1 << 20),
         memory_offset: ByteCount::new(0),
         connections: (0..count).map(connection).collect(),

@@ -92,7 +92,7 @@ fn register_cores(registry: &mut Registry, switch: &NodeDescription, cores: &[Sw
     registry.register("core_frames", "Frames of the data plane by core", frames);
     registry.register_with_unit("core_frame", "Bytes of frames by core", Unit::Bytes, bytes);
     registry.register("core_frames_dropped", "Frames that went no further, by core", dropped);
-    registry.register("core_groups", "Groups, or lanes of one, that a core has", groups);
+    registry.register("core_groups", "Groups, or channels of one, that a core has", groups);
 }
 
 /// What passed the ports of a switch that has some.

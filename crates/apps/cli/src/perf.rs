@@ -64,7 +64,7 @@ enum Link {
   quincunx perf all_reduce -b 4K -e 16M -f 4 -g 8                as nccl-tests take it
   quincunx perf all_reduce --dtype double --op avg --in-place    a program's memory, and what its copies cost
   quincunx perf all_to_all --ranks 4 --sizes 1MiB                messages: also send_receive, gather and scatter
-  quincunx perf all_reduce --ranks 4 --cores 2 --set group.lanes=2  a switch of two cores, half of each vector on each
+  quincunx perf all_reduce --ranks 4 --cores 2 --set group.channels=2  a switch of two cores, half of each vector on each
   quincunx perf all_reduce --ranks 8 --addresses 127.0.0.77      all ranks behind one address, as torchrun has a machine's
   quincunx perf broadcast --root 3 --link netns --rate 500Mbit/s --mtu 9000
   quincunx perf all_reduce --design epic-3,ring --link paced --rate 200Mbit/s       limited links without root
@@ -171,7 +171,7 @@ pub(crate) struct Perf {
     /// link takes for four windows]
     #[arg(long)]
     retry_timeout: Option<Duration>,
-    /// Cores of each switch, on loopback: groups are spread over them, and a group's lanes (--set group.lanes=2)
+    /// Cores of each switch, on loopback: groups are spread over them, and a group's channels (--set group.channels=2)
     #[arg(long, default_value_t = 1, conflicts_with = "manager", value_parser = clap::value_parser!(u16).range(1..=16))]
     cores: u16,
     /// A program that starts each rank where it is, with the rank's command line as its arguments: tools/rxe-guest/node.sh boots a guest

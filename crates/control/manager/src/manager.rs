@@ -36,7 +36,7 @@ use alloc::vec::Vec;
 use contend::name_of;
 use core::hash::{Hash, Hasher};
 use core::net::IpAddr;
-use cores::Lanes;
+use cores::Channels;
 use inquiry::Inquiry;
 use life::{Ending, State};
 use nodes::{Nodes, Taken};
@@ -591,8 +591,8 @@ impl Manager {
     ) {
         let sharers = self.sharers(&planned, wanted);
         let Planned { design, settings, plan, names, links, conflicts, contending } = planned;
-        // Switches tell a group's lanes apart by the numbers that follow its own.
-        let count = plan.lanes;
+        // Switches tell a group's channels apart by the numbers that follow its own.
+        let count = plan.channels;
         // What it falls back to has a number of its own, before the group's: that is the newest of which nodes are told.
         let among_hosts = GroupId(self.next_group);
         let group = GroupId(self.next_group + u32::from(contending.is_some()));
@@ -619,14 +619,14 @@ impl Manager {
         }
         let (members, nodes) = (&wanted.members, &mut self.nodes);
         let name_of = |member| name_of(member, members, &names);
-        let mut lanes = Lanes::new(plan.degrees(), count);
+        let mut channels = Channels::new(plan.degrees(), count);
         // Groups that lock the same memory meet on the first core: who has it is said there.
         let contends = contending.is_some();
         let contexts = plan.contexts(
             &naming,
             |node| names[&node].clone(),
             |member| match contends {
-                false => lanes.next(nodes, member, &name_of(member), group),
+                false => channels.next(nodes, member, &name_of(member), group),
                 true => nodes.take_endpoint(&name_of(member), group, 0),
             },
         );

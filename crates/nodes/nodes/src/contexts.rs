@@ -67,7 +67,7 @@ fn lock_edge(edge: &ConnectionContext, port: PortId) -> LockEdge {
     LockEdge { port, local: edge.local, remote: edge.remote }
 }
 
-/// A switch's context as its node wants it, lane by lane: each is a group to the switch, and may be on a core of its own. `port` and `mutation` are
+/// A switch's context as its node wants it, channel by channel: each is a group to the switch, and may be on a core of its own. `port` and `mutation` are
 /// as for [`host_group`].
 ///
 /// # Errors
@@ -78,10 +78,10 @@ pub fn switch_groups<P: PayloadKind>(
     mutation: Option<&str>,
     port: impl Fn(&ConnectionContext) -> PortId,
 ) -> Result<Vec<SwitchGroup<P>>, Refusal> {
-    context.in_lanes()?.iter().map(|lane| switch_group(design, lane, mutation, &port)).collect()
+    context.in_channels()?.iter().map(|channel| switch_group(design, channel, mutation, &port)).collect()
 }
 
-/// The same of a context that is one lane's, or has but one.
+/// The same of a context that is one channel's, or has but one.
 ///
 /// # Errors
 /// As [`switch_groups`].

@@ -363,10 +363,10 @@ impl Endpoint {
         MeshShape::new(count as u16, (members.len() / count) as u16)
     }
 
-    /// Parameters of the design of messages between two ranks, which have one lane whatever collectives have.
+    /// Parameters of the design of messages between two ranks, which have one channel whatever collectives have.
     fn settings_of_messages(&self, design: &dyn AnyDesign) -> Result<Settings, CommError> {
         let mut settings = self.settings(design)?;
-        design.set(&mut settings, "group.lanes", &1.into())?;
+        design.set(&mut settings, "group.channels", &1.into())?;
         Ok(settings)
     }
 

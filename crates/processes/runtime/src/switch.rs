@@ -72,11 +72,11 @@ pub fn serve_linked_switch(
             let NodeDescription { name, memory, .. } = description;
             let addresses = description.address_list();
             tracing::info!(node = name, %addresses, manager = %options.manager, %memory, "attached");
-            let lanes = |context: &GroupContext| {
+            let channels = |context: &GroupContext| {
                 design_of(catalog, options.framing, context)?;
-                context.in_lanes()
+                context.in_channels()
             };
-            let served = serve(&mut cores, &attachment, &links, &lanes, stop);
+            let served = serve(&mut cores, &attachment, &links, &channels, stop);
             if !is_bridge(options)
                 || stop.load(Ordering::Relaxed)
                 || matches!(served, Err(RuntimeError::Node(_)))
@@ -149,7 +149,7 @@ fn serve(
     cores: &mut [Core<'_>],
     attachment: &Attachment,
     links: &Mutex<Links>,
-    lanes: &dyn Fn(&GroupContext) -> Result<Vec<GroupContext>, Refusal>,
+    channels: &dyn Fn(&GroupContext) -> Result<Vec<GroupContext>, Refusal>,
     stop: &AtomicBool,
 ) -> Result<(), RuntimeError> {
     let told = Told { reporter: attachment.reporter(), links };
@@ -181,8 +181,8 @@ fn serve(
                     let tasks = match instruction {
                         Instruction::Install(context) => {
                             let group = context.group;
-                            match lanes(&context) {
-                                Ok(lanes) => installs(group, lanes, &addresses, &mut placed),
+                            match channels(&context) {
+                                Ok(channels) => installs(group, channels, &addresses, &mut placed),
                                 Err(refusal) => {
                                     first.refuse(group, &refusal, told);
                                     continue;
@@ -217,37 +217,37 @@ fn serve(
     })
 }
 
-/// Where groups are that are installed: each lane's core, and what it is called there.
+/// Where groups are that are installed: each channel's core, and what it is called there.
 type Placed = BTreeMap<GroupId, Vec<(usize, GroupId)>>;
 
-/// What it is to each core that a group is installed, lane by lane.
+/// What it is to each core that a group is installed, channel by channel.
 fn installs(
     group: GroupId,
-    lanes: Vec<GroupContext>,
+    channels: Vec<GroupContext>,
     addresses: &[IpAddr],
     placed: &mut Placed,
 ) -> Vec<(usize, Task)> {
-    let places = lanes.iter().map(|lane| (core_of(lane, addresses), lane.group)).collect();
+    let places = channels.iter().map(|channel| (core_of(channel, addresses), channel.group)).collect();
     placed.insert(group, places);
-    let tally = Tally::new(group, lanes.len(), Report::Installed);
-    let task = |lane: GroupContext| {
-        let (core, group, tally) = (core_of(&lane, addresses), lane.group, Arc::clone(&tally));
-        (core, Task { group, order: Order::Install(Box::new(lane)), tally })
+    let tally = Tally::new(group, channels.len(), Report::Installed);
+    let task = |channel: GroupContext| {
+        let (core, group, tally) = (core_of(&channel, addresses), channel.group, Arc::clone(&tally));
+        (core, Task { group, order: Order::Install(Box::new(channel)), tally })
     };
-    lanes.into_iter().map(task).collect()
+    channels.into_iter().map(task).collect()
 }
 
 /// The same of a group's end.
 fn removals(group: GroupId, placed: &mut Placed) -> Vec<(usize, Task)> {
     // What was never here is forgotten as well.
-    let lanes = placed.remove(&group).unwrap_or_else(|| vec![(0, group)]);
-    let tally = Tally::new(group, lanes.len(), Report::Removed);
+    let channels = placed.remove(&group).unwrap_or_else(|| vec![(0, group)]);
+    let tally = Tally::new(group, channels.len(), Report::Removed);
     let task = |(core, group)| (core, Task { group, order: Order::Remove, tally: Arc::clone(&tally) });
-    lanes.into_iter().map(task).collect()
+    channels.into_iter().map(task).collect()
 }
 
-/// The core that has a lane: the one at whose address its connections end. Of what passes the switch that is the first, the only one then.
-fn core_of(lane: &GroupContext, addresses: &[IpAddr]) -> usize {
+/// The core that has a channel: the one at whose address its connections end. Of what passes the switch that is the first, the only one then.
+fn core_of(channel: &GroupContext, addresses: &[IpAddr]) -> usize {
     let own = |ip| addresses.iter().position(|address| *address == ip);
-    lane.all_connections().find_map(|connection| own(connection.local.ip)).unwrap_or(0)
+    channel.all_connections().find_map(|connection| own(connection.local.ip)).unwrap_or(0)
 }

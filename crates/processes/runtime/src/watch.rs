@@ -94,7 +94,7 @@ impl SwitchWatch {
         all
     }
 
-    /// The same of each core. A group with lanes is one of each core that has some.
+    /// The same of each core. A group with channels is one of each core that has some.
     pub fn cores(&self) -> Vec<SwitchCounts> {
         self.lock().clone()
     }

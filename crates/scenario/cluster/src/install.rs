@@ -83,9 +83,9 @@ impl Cluster {
                     commands.push(StationCommand::Host(HostCommand::Install(Box::new(group))));
                 }
                 StationKind::Switch => {
-                    let lanes = switch_groups(group.design, context, mutation, port)?;
-                    let install = |lane| StationCommand::Switch(SwitchCommand::Install(Box::new(lane)));
-                    commands.extend(lanes.into_iter().map(install));
+                    let channels = switch_groups(group.design, context, mutation, port)?;
+                    let install = |channel| StationCommand::Switch(SwitchCommand::Install(Box::new(channel)));
+                    commands.extend(channels.into_iter().map(install));
                 }
             }
         }

@@ -7,7 +7,7 @@ use crate::{
     ScenarioError, Simulator, TokenBatch, Training,
 };
 use include_dir::{Dir, include_dir};
-use quincunx_design::{AnyDesign, Assignment, Catalog, FabricKind, Settings, Transport, Value};
+use quincunx_design::{AnyDesign, Assignment, Catalog, FabricKind, Settings, Transport, Value, renamed};
 use quincunx_units::ByteCount;
 use std::collections::BTreeMap;
 
@@ -275,6 +275,11 @@ impl Scenario {
         let known = self.known(catalog.choices(self.kind()));
         for (key, _) in &self.keys {
             let of_group = key.starts_with("group.") && self.kind() == FabricKind::MemoryMesh;
+            if let Some(now) = renamed(key).filter(|_| !known.contains(key)) {
+                return Err(
+                    self.key(format!("expected `{now}`, which it is called now, found `{key}`; name that"))
+                );
+            }
             if of_group || !known.contains(key) {
                 let known: Vec<_> = known
                     .iter()
@@ -478,6 +483,14 @@ mod tests {
     fn setting(scenario: &Scenario, design: &str, key: &str) -> Value {
         let design = scenario.design(CATALOG, design).unwrap();
         scenario.settings(design).unwrap().value(key).unwrap().clone()
+    }
+
+    #[test]
+    fn a_key_that_had_another_name_is_refused_with_the_one_that_it_has() {
+        let old = [Override { key: "group.lanes".into(), value: 2.into() }];
+        let refused = Scenario::find("star-2", &old, CATALOG).unwrap_err().to_string();
+        let expected = "expected `group.channels`, which it is called now, found `group.lanes`; name that";
+        assert!(refused.ends_with(expected), "{refused}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::str::FromStr;
 use quincunx_collective::{GroupId, Rank};
-use quincunx_engine::MAX_LANES;
+use quincunx_engine::MAX_CHANNELS;
 use quincunx_units::ByteCount;
 use quincunx_wire::{Endpoint, Psn};
 use serde::Serialize;
@@ -197,8 +197,8 @@ pub struct GroupContext {
     pub remote_write: bool,
     /// Whether queue pairs at both ends tell each other of their receive requests.
     pub credits: bool,
-    /// Lanes whose connections it has, one lane's after the other's.
-    pub lanes: u16,
+    /// Channels whose connections it has, one channel's after the other's.
+    pub channels: u16,
     /// Buffers that a switch must have for it.
     pub memory: ByteCount,
     /// Where in the switch's memory they begin: the pointer of EPIC 6.1. Zero until somebody gives memory away.
@@ -233,34 +233,34 @@ impl GroupContext {
         }
     }
 
-    /// The contexts of a group's lanes: each with its part of connections and memory, and at a switch with a number of its own, the next ones
+    /// The contexts of a group's channels: each with its part of connections and memory, and at a switch with a number of its own, the next ones
     /// after the group's, which nobody else has.
     ///
     /// # Errors
-    /// If there are not as many connections in each lane.
-    pub fn in_lanes(&self) -> Result<Vec<Self>, Refusal> {
-        let lanes = self.lanes;
-        if lanes == 1 {
+    /// If there are not as many connections in each channel.
+    pub fn in_channels(&self) -> Result<Vec<Self>, Refusal> {
+        let channels = self.channels;
+        if channels == 1 {
             return Ok(alloc::vec![self.clone()]);
         }
-        let each = self.connections.len() / usize::from(lanes).max(1);
-        if lanes > MAX_LANES || each == 0 || each * usize::from(lanes) != self.connections.len() {
+        let each = self.connections.len() / usize::from(channels).max(1);
+        if channels > MAX_CHANNELS || each == 0 || each * usize::from(channels) != self.connections.len() {
             return Err(Refusal::new(
-                format!("as many connections in each of {lanes} lanes"),
+                format!("as many connections in each of {channels} channels"),
                 format!("{} in all", self.connections.len()),
                 "run the same version at both ends",
             ));
         }
-        let memory = ByteCount::new(self.memory.bytes() / u64::from(lanes));
-        let lane = |(lane, connections): (u16, &[ConnectionContext])| Self {
-            group: GroupId(self.group.0.wrapping_add(lane.into())),
+        let memory = ByteCount::new(self.memory.bytes() / u64::from(channels));
+        let channel = |(channel, connections): (u16, &[ConnectionContext])| Self {
+            group: GroupId(self.group.0.wrapping_add(channel.into())),
             memory,
-            memory_offset: self.memory_offset + memory * u64::from(lane),
+            memory_offset: self.memory_offset + memory * u64::from(channel),
             connections: connections.to_vec(),
-            lanes: 1,
+            channels: 1,
             ..self.clone()
         };
-        Ok((0..).zip(self.connections.chunks_exact(each)).map(lane).collect())
+        Ok((0..).zip(self.connections.chunks_exact(each)).map(channel).collect())
     }
 
     /// All that the node's queue pairs are connected with for the group.

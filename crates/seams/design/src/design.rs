@@ -9,7 +9,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::fmt::Debug;
 use quincunx_collective::{Collective, LengthOnly, Numbers, Payload, Provenance};
-use quincunx_engine::Lanes;
+use quincunx_engine::Channels;
 use quincunx_engine::shared_memory::AnyKernel;
 use quincunx_engine::verbs::AnyProgram;
 use serde::Serialize;
@@ -135,13 +135,13 @@ pub struct Installed<T> {
 
 /// What nodes run of a design, for one kind of payload.
 pub trait Parts<P: Payload> {
-    /// What runs on the rank of a context, in all of its lanes.
+    /// What runs on the rank of a context, in all of its channels.
     ///
     /// # Errors
     /// If the context makes no sense, or is another version's.
     fn endpoint_part(&self, context: &Context<'_>) -> Result<Installed<Endpoint<P>>, Refusal>;
 
-    /// What runs in the switch of a context, which is one lane's.
+    /// What runs in the switch of a context, which is one channel's.
     ///
     /// # Errors
     /// As [`endpoint_part`](Self::endpoint_part).
@@ -199,21 +199,21 @@ pub trait AnyDesign: Debug + Send + Sync + Parts<Numbers> + Parts<LengthOnly> + 
 impl<D: Design, P: Payload> Parts<P> for D {
     fn endpoint_part(&self, context: &Context<'_>) -> Result<Installed<Endpoint<P>>, Refusal> {
         let (params, transport) = read(self, context)?;
-        let lanes = match context.place {
-            Place::Group(group) if group.lanes != 1 => group.in_lanes()?,
+        let channels = match context.place {
+            Place::Group(group) if group.channels != 1 => group.in_channels()?,
             _ => {
                 let part = self.endpoint(&params, context.role().get()?, context)?;
                 return Ok(Installed { part, transport });
             }
         };
-        let queue_pairs = lanes[0].connections.len() as u16;
-        let program = |lane| {
-            let context = Context { place: Place::Group(lane), ..*context };
+        let queue_pairs = channels[0].connections.len() as u16;
+        let program = |channel| {
+            let context = Context { place: Place::Group(channel), ..*context };
             self.endpoint(&params, context.role().get()?, &context)?.program()
         };
-        let programs = lanes.iter().map(program).collect::<Result<_, Refusal>>()?;
+        let programs = channels.iter().map(program).collect::<Result<_, Refusal>>()?;
         let message = (transport.mtu * u64::from(transport.message)).as_usize();
-        let part = Endpoint::Program(Box::new(Lanes::new(programs, queue_pairs, message)));
+        let part = Endpoint::Program(Box::new(Channels::new(programs, queue_pairs, message)));
         Ok(Installed { part, transport })
     }
 
@@ -280,7 +280,7 @@ impl<D: Design> AnyDesign for D {
         let (params, transport) = checked::<D>(settings)?;
         let plan = Design::plan(self, &params, placement)?;
         let plan = plan.map_roles(|role| Role::of(&role), |role| Role::of(&role))?;
-        plan.in_lanes(transport.lanes)
+        plan.in_channels(transport.channels)
     }
 }
 

@@ -41,7 +41,7 @@ pub use placement::{Demand, FabricKind, LinkRates, Placement, SharedMemory};
 pub use plan::{Connection, ConnectionEnd, Member, Naming, Plan, SwitchPlan};
 pub use refusal::Refusal;
 pub use serde_json::Value;
-pub use settings::{Assignment, Help, Parameter, Params, Settings};
+pub use settings::{Assignment, Help, Parameter, Params, Settings, renamed};
 pub use switch_unit::{
     AnySwitchUnit, Buffer, SwitchUnit, UnitCounter, UnitEvent, UnitOutput, UnitSink, UnitTrack,
 };

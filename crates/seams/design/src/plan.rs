@@ -80,7 +80,7 @@ pub struct Plan<R = Role, S = Role> {
     /// (InfiniBand Architecture 9.7.7.2), so that nobody sends what there is no room for. What passes through a switch to several does not.
     pub credits: bool,
     /// How many times it stands side by side, each with connections of its own.
-    pub lanes: u16,
+    pub channels: u16,
     /// The share of the data that goes over ranks that relay, in a design where some does.
     pub relayed: Option<f64>,
     /// Collectives that are several others one after the other, one for each rank as their root: ReduceScatter as Reduces, AllGather as
@@ -106,7 +106,7 @@ impl<R, S> Plan<R, S> {
             connections,
             remote_write: false,
             credits: false,
-            lanes: 1,
+            channels: 1,
             relayed: None,
             in_steps: &[],
             form: Form::Exact,
@@ -147,7 +147,7 @@ impl<R, S> Plan<R, S> {
             connections: self.connections,
             remote_write: self.remote_write,
             credits: self.credits,
-            lanes: self.lanes,
+            channels: self.channels,
             relayed: self.relayed,
             in_steps: self.in_steps,
             form: self.form,
@@ -176,34 +176,35 @@ pub struct Naming {
 }
 
 impl Plan {
-    /// The same so many times side by side: a member's connections of the first lane come first.
+    /// The same so many times side by side: a member's connections of the first channel come first.
     ///
     /// # Errors
-    /// If ranks write to each other's memory, or connections pass through switches: neither tells lanes apart.
-    pub(crate) fn in_lanes(mut self, lanes: u16) -> Result<Self, Refusal> {
-        if lanes == 1 {
+    /// If ranks write to each other's memory, or connections pass through switches: neither tells channels apart.
+    pub(crate) fn in_channels(mut self, channels: u16) -> Result<Self, Refusal> {
+        if channels == 1 {
             return Ok(self);
         }
         if self.remote_write || self.switches.iter().any(|part| !part.passes.is_empty()) {
             return Err(Refusal::new(
-                "`group.lanes` of 1 in a design whose ranks write to each other's memory",
-                lanes,
+                "`group.channels` of 1 in a design whose ranks write to each other's memory",
+                channels,
                 "leave it out, or choose a design that sends",
             ));
         }
         let degrees = self.degrees();
         for part in &mut self.switches {
-            part.memory = part.memory * u64::from(lanes);
+            part.memory = part.memory * u64::from(channels);
         }
         let first = core::mem::take(&mut self.connections);
-        let moved = |end: ConnectionEnd, lane: u16| ConnectionEnd {
-            index: end.index + lane * degrees[&end.member] as u16,
+        let moved = |end: ConnectionEnd, channel: u16| ConnectionEnd {
+            index: end.index + channel * degrees[&end.member] as u16,
             ..end
         };
-        let in_lane =
-            |lane| first.iter().map(move |all| Connection { ends: all.ends.map(|end| moved(end, lane)) });
-        self.connections = (0..lanes).flat_map(in_lane).collect();
-        self.lanes = lanes;
+        let in_channel = |channel| {
+            first.iter().map(move |all| Connection { ends: all.ends.map(|end| moved(end, channel)) })
+        };
+        self.connections = (0..channels).flat_map(in_channel).collect();
+        self.channels = channels;
         Ok(self)
     }
 
@@ -253,7 +254,7 @@ impl Plan {
                 initial_psn: naming.initial_psn,
                 remote_write: self.remote_write,
                 credits: self.credits,
-                lanes: self.lanes,
+                channels: self.channels,
                 memory,
                 memory_offset: ByteCount::new(0),
                 connections: own.chain(others).collect(),

@@ -124,6 +124,13 @@ impl Settings {
     /// If there is no such key, or it does not take the value; nothing has changed then.
     pub fn set<T: Params>(&mut self, key: &str, value: &Value) -> Result<(), Refusal> {
         if !self.has(key) {
+            if let Some(now) = renamed(key) {
+                return Err(Refusal::new(
+                    format!("`{now}`, which it is called now"),
+                    format!("`{key}`"),
+                    "name that",
+                ));
+            }
             let keys: Vec<String> = self.flat().into_iter().map(|(key, _)| key).collect();
             return Err(Refusal::new(
                 format!("one of the keys {}", keys.join(", ")),
@@ -197,6 +204,12 @@ impl Settings {
         };
         self.flat().into_iter().map(describe).collect()
     }
+}
+
+/// What a key is called that had another name.
+pub fn renamed(key: &str) -> Option<&'static str> {
+    const RENAMED: [(&str, &str); 1] = [("group.lanes", "group.channels")];
+    RENAMED.iter().find(|(before, _)| *before == key).map(|(_, now)| *now)
 }
 
 /// What serde says of a value, in the order of our messages: expected, found, where.

@@ -2,7 +2,7 @@
 
 use crate::{Help, Refusal};
 use alloc::format;
-use quincunx_engine::MAX_LANES;
+use quincunx_engine::MAX_CHANNELS;
 use quincunx_units::{BitRate, ByteCount, Duration};
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ pub struct Transport {
     /// The rate that senders slow down from when links mark congestion, as DCQCN has it; they do not if it is not said.
     pub dcqcn: Option<BitRate>,
     /// Queue pairs of each member side by side: each has a part of every vector, and is on a core of a switch by itself.
-    pub lanes: u16,
+    pub channels: u16,
 }
 
 impl Default for Transport {
@@ -42,7 +42,7 @@ impl Default for Transport {
             retry_count: 100,
             selective: false,
             dcqcn: None,
-            lanes: 1,
+            channels: 1,
         }
     }
 }
@@ -64,7 +64,10 @@ impl Transport {
         ("group.retry_count", "how often in a row before the peer counts as dead"),
         ("group.selective", "send again what is missing and nothing else, not everything from there on"),
         ("group.dcqcn", "rate from which senders slow down where links mark congestion; never if not said"),
-        ("group.lanes", "queue pairs side by side, each with a part of every vector and a core of a switch"),
+        (
+            "group.channels",
+            "queue pairs side by side, each with a part of every vector and a core of a switch",
+        ),
     ];
 
     /// Packets that a rank may have outstanding: M times W.
@@ -106,9 +109,9 @@ impl Transport {
         if self.acknowledge_every == Some(0) {
             return Err(Refusal::new("`group.acknowledge_every` of one or more", 0, "nothing could be sent"));
         }
-        if self.lanes == 0 || self.lanes > MAX_LANES {
-            let expected = format!("`group.lanes` of 1 to {MAX_LANES}");
-            return Err(Refusal::new(expected, self.lanes, "change the group's parameters"));
+        if self.channels == 0 || self.channels > MAX_CHANNELS {
+            let expected = format!("`group.channels` of 1 to {MAX_CHANNELS}");
+            return Err(Refusal::new(expected, self.channels, "change the group's parameters"));
         }
         if self.retry_timeout == Duration::ZERO {
             return Err(Refusal::new("`group.retry_timeout` above zero", "0s", "use a few round-trip times"));

@@ -11,9 +11,9 @@
 extern crate alloc;
 
 mod agreement;
+mod channels;
 mod contract;
 mod erased;
-mod lanes;
 mod lengths;
 mod mutation;
 pub mod routing;
@@ -25,7 +25,7 @@ pub mod writes;
 pub use agreement::Terms;
 #[doc(hidden)]
 pub use alloc::boxed::Box;
+pub use channels::{Channels, MAX_CHANNELS};
 pub use contract::{Engine, Frame, PortId, Sink};
-pub use lanes::{Lanes, MAX_LANES};
 pub use mutation::UnknownMutation;
 pub use verified::Verified;

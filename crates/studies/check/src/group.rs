@@ -153,10 +153,10 @@ impl GroupSetup {
             return Err(Refusal::new(format!("1 to {MOST_GROUPS} groups"), self.groups, "explore fewer"));
         }
         let mut mutations = (design.about().model.mutations)(scenario.kind());
-        let Transport { lanes, retry_count, .. } = design.transport(&self.settings()?)?;
-        if lanes > 1 {
-            let remedy = "leave it out: each lane is explored as a group without lanes is, and shares nothing with others";
-            return Err(Refusal::new("`group.lanes` of 1 to explore", lanes, remedy));
+        let Transport { channels, retry_count, .. } = design.transport(&self.settings()?)?;
+        if channels > 1 {
+            let remedy = "leave it out: each channel is explored as a group without channels is, and shares nothing with others";
+            return Err(Refusal::new("`group.channels` of 1 to explore", channels, remedy));
         }
         let matters = |mutation: &Mutation| match mutation {
             Mutation::FindsGroupsByPort => self.groups > 1,

@@ -1,4 +1,4 @@
-//! Switches of several cores and groups of several lanes, as people start them.
+//! Switches of several cores and groups of several channels, as people start them.
 
 use crate::processes::{listens_at, quincunx, rows, start};
 use crate::secured::{says, scrape};
@@ -6,14 +6,14 @@ use serde_json::Value;
 use std::io::BufReader;
 use std::time::{Duration, Instant};
 
-const LANES: &str = "--set group.lanes=2";
+const CHANNELS: &str = "--set group.channels=2";
 
 #[test]
-fn halves_of_vectors_in_two_lanes_on_two_cores_are_right_also_on_bad_links() {
+fn halves_of_vectors_in_two_channels_on_two_cores_are_right_also_on_bad_links() {
     let faults = "--loss 3% --reorder 3% --duplicate 1% --seed 5 --retry-timeout 2ms";
     for collective in ["all_reduce", "reduce", "broadcast", "all_gather"] {
         let run = format!(
-            "perf {collective} --ranks 4 --tree tree-2x2 --design epic-1,epic-2,epic-3 --cores 2 {LANES} \
+            "perf {collective} --ranks 4 --tree tree-2x2 --design epic-1,epic-2,epic-3 --cores 2 {CHANNELS} \
              --payload 1024 --size 80KiB --iterations 2 {faults} --json"
         );
         let rows = rows(&quincunx(&run));
@@ -23,15 +23,16 @@ fn halves_of_vectors_in_two_lanes_on_two_cores_are_right_also_on_bad_links() {
 }
 
 #[test]
-fn a_program_s_memory_goes_through_lanes_too() {
-    let run =
-        format!("perf all_reduce --ranks 3 --cores 2 {LANES} --in-place --size 4MiB --iterations 2 --json");
+fn a_program_s_memory_goes_through_channels_too() {
+    let run = format!(
+        "perf all_reduce --ranks 3 --cores 2 {CHANNELS} --in-place --size 4MiB --iterations 2 --json"
+    );
     rows(&quincunx(&run)).iter().for_each(|row| assert_eq!(row["wrong"], 0, "{row}"));
 }
 
 #[test]
-fn lanes_are_simulated_as_they_run() {
-    let sim = format!("sim all_reduce --fabric star-4 --design epic-3,ring --size 256KiB {LANES} --json");
+fn channels_are_simulated_as_they_run() {
+    let sim = format!("sim all_reduce --fabric star-4 --design epic-3,ring --size 256KiB {CHANNELS} --json");
     let output = quincunx(&sim);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let json: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
@@ -55,7 +56,8 @@ fn a_switch_counts_for_each_of_its_cores() {
     while !has_switch() {
         assert!(Instant::now() < limit, "the switch does not attach");
     }
-    let run = format!("perf all_reduce --ranks 2 {LANES} --size 1MiB --iterations 2 --json --manager {at}");
+    let run =
+        format!("perf all_reduce --ranks 2 {CHANNELS} --size 1MiB --iterations 2 --json --manager {at}");
     rows(&quincunx(&run)).iter().for_each(|row| assert_eq!(row["wrong"], 0, "{row}"));
     let listed = String::from_utf8(quincunx(&format!("nodes --manager {at}")).stdout).unwrap();
     assert!(listed.contains(&format!("{first},{second}")), "{listed}");
@@ -76,16 +78,19 @@ fn a_switch_counts_for_each_of_its_cores() {
 }
 
 #[test]
-fn what_has_one_core_or_lane_says_so_in_one_line() {
+fn what_has_one_core_or_channel_says_so_in_one_line() {
     let two = "--name leaf --address 127.0.0.2,127.0.0.3";
     for (arguments, expected) in [
         (format!("switch {two} --pace 1Gbit/s"), "--pace"),
         ("switch --name leaf --address 10.0.0.2/24,10.0.0.3/24 --port eth9".into(), "--port"),
         ("perf all_reduce --cores 2 --link paced --rate 1Gbit/s".into(), "--link udp"),
         ("perf all_reduce --cores 2 --design netreduce".into(), "netreduce"),
-        ("perf all_reduce --set group.lanes=17 --size 4KiB".into(), "1 to 16"),
-        (format!("sim all_reduce --fabric star-4 --design netreduce --size 256KiB {LANES}"), "group.lanes"),
-        (format!("check epic-2 all_reduce --tree star-2 --packets 2 {LANES}"), "group.lanes"),
+        ("perf all_reduce --set group.channels=17 --size 4KiB".into(), "1 to 16"),
+        (
+            format!("sim all_reduce --fabric star-4 --design netreduce --size 256KiB {CHANNELS}"),
+            "group.channels",
+        ),
+        (format!("check epic-2 all_reduce --tree star-2 --packets 2 {CHANNELS}"), "group.channels"),
     ] {
         let output = quincunx(&arguments);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -50,7 +50,7 @@ prop_compose! {
         fabric in any_fabric(),
         psn in 0..=MAX_QPN,
         (remote_write, memory, memory_offset) in any::<(bool, u64, u64)>(),
-        (credits, lanes) in (any::<bool>(), 1u16..),
+        (credits, channels) in (any::<bool>(), 1u16..),
         connections in prop::collection::vec((any_endpoint(), any_endpoint(), any_peer()), 0..6),
         (contends, has_parent) in any::<(bool, bool)>(),
     ) -> GroupContext {
@@ -72,7 +72,7 @@ prop_compose! {
             initial_psn: Psn::new(psn),
             remote_write,
             credits,
-            lanes,
+            channels,
             memory: ByteCount::new(memory),
             memory_offset: ByteCount::new(memory_offset),
             connections,

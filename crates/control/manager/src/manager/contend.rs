@@ -120,8 +120,8 @@ impl Manager {
         tree: &IncTree,
     ) -> Option<Contending> {
         let is_for_vectors = matches!(wanted.demand, Demand::Vectors { .. });
-        // A lock is for one lane.
-        if self.config.policy.sharing() != Sharing::Locks || !is_for_vectors || plan.lanes > 1 {
+        // A lock is for one channel.
+        if self.config.policy.sharing() != Sharing::Locks || !is_for_vectors || plan.channels > 1 {
             return None;
         }
         // Every switch of the tree has a recorder in it.

@@ -1,6 +1,6 @@
 //! Which core of a switch a group runs on. Memory, queue pairs and ports are the switch's, for all its cores; the processor alone is a core's.
 //!
-//! A group is on one core, each of its lanes on one of its own: on that with fewest queue pairs, for each is a neighbour's frames.
+//! A group is on one core, each of its channels on one of its own: on that with fewest queue pairs, for each is a neighbour's frames.
 
 use super::nodes::Nodes;
 use alloc::collections::BTreeMap;
@@ -14,18 +14,18 @@ pub(super) const fn core_of(qp: QpNumber, cores: usize) -> usize {
     qp.value() as usize % cores
 }
 
-/// Hands out a group's queue pairs lane by lane.
-pub(super) struct Lanes {
-    /// Queue pairs of a lane.
+/// Hands out a group's queue pairs channel by channel.
+pub(super) struct Channels {
+    /// Queue pairs of a channel.
     each: BTreeMap<Member, u32>,
-    /// By member the core that it is at, and how many queue pairs of the lane are still to come there.
+    /// By member the core that it is at, and how many queue pairs of the channel are still to come there.
     at: BTreeMap<Member, (usize, u32)>,
 }
 
-impl Lanes {
-    /// Of a group whose members need so many queue pairs in all its lanes together.
-    pub(super) fn new(degrees: BTreeMap<Member, u32>, lanes: u16) -> Self {
-        let each = degrees.into_iter().map(|(member, degree)| (member, degree / u32::from(lanes)));
+impl Channels {
+    /// Of a group whose members need so many queue pairs in all its channels together.
+    pub(super) fn new(degrees: BTreeMap<Member, u32>, channels: u16) -> Self {
+        let each = degrees.into_iter().map(|(member, degree)| (member, degree / u32::from(channels)));
         Self { each: each.collect(), at: BTreeMap::new() }
     }
 

@@ -191,8 +191,8 @@ impl Manager {
             let name = &planned.names[&part.node];
             let description = self.nodes.get(name).expect("a tree's switches are attached");
             let degree = degrees.get(&Member::Switch(part.node)).copied().unwrap_or_default();
-            // Each lane is added up by itself.
-            let children = degree / u32::from(planned.plan.lanes);
+            // Each channel is added up by itself.
+            let children = degree / u32::from(planned.plan.channels);
             if let Some(most) = description.max_fan_in.filter(|&most| children > u32::from(most)) {
                 let needed = u16::try_from(children).unwrap_or(u16::MAX);
                 return Err(Fallback::FanIn { switch: name.clone(), needed, most });

@@ -118,26 +118,26 @@ fn groups_that_lock_the_same_memory_meet_on_the_first_core() {
     }
 }
 
-/// A request of so many lanes.
-fn in_lanes(ranks: u16, lanes: u16) -> GroupRequest {
+/// A request of so many channels.
+fn in_channels(ranks: u16, channels: u16) -> GroupRequest {
     let mut wanted = request(ranks, "epic-3");
-    set(&mut wanted, "group.lanes", lanes);
+    set(&mut wanted, "group.channels", channels);
     wanted
 }
 
-/// Where each lane of a new group is, of which each has an edge for each rank.
-fn places(site: &mut Site, ranks: u16, lanes: u16) -> Vec<IpAddr> {
-    let edges = edges_of(site, &in_lanes(ranks, lanes)).1;
-    assert_eq!(edges.len(), usize::from(ranks * lanes));
-    let lane = |edges: &[Endpoint]| {
-        assert!(edges.iter().all(|edge| edge.ip == edges[0].ip), "a lane is on one core: {edges:?}");
+/// Where each channel of a new group is, of which each has an edge for each rank.
+fn places(site: &mut Site, ranks: u16, channels: u16) -> Vec<IpAddr> {
+    let edges = edges_of(site, &in_channels(ranks, channels)).1;
+    assert_eq!(edges.len(), usize::from(ranks * channels));
+    let channel = |edges: &[Endpoint]| {
+        assert!(edges.iter().all(|edge| edge.ip == edges[0].ip), "a channel is on one core: {edges:?}");
         edges[0].ip
     };
-    edges.chunks(usize::from(ranks)).map(lane).collect()
+    edges.chunks(usize::from(ranks)).map(channel).collect()
 }
 
 #[test]
-fn lanes_are_spread_over_the_cores() {
+fn channels_are_spread_over_the_cores() {
     let mut site = two_cores(config(), 1 << 20);
     assert_eq!(places(&mut site, 3, 2), [core(0), core(1)]);
     place(&mut site, 2);
@@ -145,14 +145,14 @@ fn lanes_are_spread_over_the_cores() {
 }
 
 #[test]
-fn lanes_have_numbers_of_their_own_after_the_group_s() {
+fn channels_have_numbers_of_their_own_after_the_group_s() {
     let mut site = two_cores(config(), 1 << 20);
-    let first = edges_of(&mut site, &in_lanes(2, 3)).0;
+    let first = edges_of(&mut site, &in_channels(2, 3)).0;
     assert_eq!(place(&mut site, 2).0, GroupId(first.0 + 3));
 }
 
 #[test]
-fn each_lane_takes_as_much_memory_as_a_group_and_no_wider_switch() {
+fn each_channel_takes_as_much_memory_as_a_group_and_no_wider_switch() {
     let mut site = Site::with(config(), 0, 3);
     site.attach(NodeDescription { max_fan_in: Some(2), ..switch(0) });
     let memory = |site: &mut Site, wanted: &GroupRequest| {
@@ -160,20 +160,20 @@ fn each_lane_takes_as_much_memory_as_a_group_and_no_wider_switch() {
         assert_eq!(site.summary(group).fallback, None);
         site.summary(group).switches[0].memory
     };
-    let alone = memory(&mut site, &in_lanes(2, 1));
-    assert_eq!(memory(&mut site, &in_lanes(2, 3)), alone * 3);
-    let group = site.init(&in_lanes(3, 2));
+    let alone = memory(&mut site, &in_channels(2, 1));
+    assert_eq!(memory(&mut site, &in_channels(2, 3)), alone * 3);
+    let group = site.init(&in_channels(3, 2));
     let fallback = site.summary(group).fallback.unwrap().to_string();
-    assert!(fallback.contains('3'), "three children a lane: {fallback}");
+    assert!(fallback.contains('3'), "three children a channel: {fallback}");
 }
 
 #[test]
-fn a_group_with_lanes_locks_no_memory_and_has_its_own() {
+fn a_group_with_channels_locks_no_memory_and_has_its_own() {
     let policy = policy::find("contention").unwrap();
     let mut site = two_cores(ManagerConfig { policy, ..config() }, 1 << 20);
-    let [locks, has_lanes] = [1, 2].map(|lanes| site.init(&in_lanes(2, lanes)));
+    let [locks, has_channels] = [1, 2].map(|channels| site.init(&in_channels(2, channels)));
     assert!(site.summary(locks).shared.is_some());
-    assert_eq!(site.summary(has_lanes).shared, None);
+    assert_eq!(site.summary(has_channels).shared, None);
 }
 
 #[test]

@@ -494,8 +494,8 @@ fn a_share_s_numbers_come_again_when_all_have_been_given_away() {
         site.attach(NodeDescription { max_endpoints: 1 << 20, ..sharer(number, share) });
     });
     let (mut wanted, mut seen) = (request(2, "ring"), BTreeSet::new());
-    // One queue pair at each rank and in each lane.
-    set(&mut wanted, "group.lanes", 8);
+    // One queue pair at each rank and in each channel.
+    set(&mut wanted, "group.channels", 8);
     for _ in 0..=(0x1_0000 - 16) / 8 {
         let told = site.begin(&wanted).unwrap();
         let group = installed(&told[0].1).group;

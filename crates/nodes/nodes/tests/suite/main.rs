@@ -2,6 +2,7 @@
 
 #![allow(unreachable_pub, reason = "the checks are shared with the crate of the fuzz targets")]
 
+mod channels;
 mod common;
 mod contention;
 mod contexts;
@@ -19,7 +20,6 @@ mod host;
 #[path = "../../../../../fuzz/src/inc_engine.rs"]
 mod inc_engine;
 mod kernel_hosts;
-mod lanes;
 mod locks;
 #[path = "../../../../../fuzz/src/mode_i_switch.rs"]
 mod mode_i_switch;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a core is to do.
 pub(super) struct Task {
-    /// With which group, or lane of one, as the engine calls it.
+    /// With which group, or channel of one, as the engine calls it.
     pub(super) group: GroupId,
     pub(super) order: Order,
     pub(super) tally: Arc<Tally>,

@@ -166,11 +166,11 @@ fn several_cores_are_refused_in_one_line_where_frames_are_for_others() {
 }
 
 #[test]
-fn the_lanes_of_one_group_run_on_as_many_cores() {
+fn the_channels_of_one_group_run_on_as_many_cores() {
     let all_done = Barrier::new(3);
-    let lanes = [("group.lanes", Value::from(2))];
+    let channels = [("group.channels", Value::from(2))];
     let (cores, ended) = beside_two_cores(3, |mut rank, number| {
-        let group = join(&mut rank, number, &request(&lanes, 3));
+        let group = join(&mut rank, number, &request(&channels, 3));
         for _ in 0..3 {
             all_reduce(&mut rank, (number, 3), group);
         }
@@ -186,7 +186,7 @@ fn the_lanes_of_one_group_run_on_as_many_cores() {
     ended.unwrap();
     for core in &cores {
         assert_eq!((core.installed, core.removed, core.groups, core.memory_held), (1, 1, 0, 0), "{core:?}");
-        // Three times half a vector of 64 packets from each of three ranks, in each lane.
+        // Three times half a vector of 64 packets from each of three ranks, in each channel.
         assert!(core.received.frames >= 3 * 32 * 3, "{core:?}");
     }
     let [a, b] = [0, 1].map(|core: usize| cores[core].received.frames);

@@ -44,13 +44,13 @@ fn expected(number: u32) -> Numbers {
 }
 
 /// Runs all collectives, and says how the group was made anew; `done` counts rank 0's.
-fn job(manager: SocketAddr, (number, lanes): (u16, u16), done: &AtomicU32) -> Vec<Remake> {
+fn job(manager: SocketAddr, (number, channels): (u16, u16), done: &AtomicU32) -> Vec<Remake> {
     let mut rank = Rank::attach(CATALOG, &common::rank_process(manager, number)).unwrap();
     let asked = (number == 0).then(|| {
         let client = rank.control().clone();
         client.wait_for_nodes(&members(), 1, LIMIT).unwrap();
         let parameters =
-            [("group.mtu", 1024), ("group.message", 4), ("group.window", 4), ("group.lanes", lanes)];
+            [("group.mtu", 1024), ("group.message", 4), ("group.window", 4), ("group.channels", channels)];
         let parameters = parameters.map(|(key, value)| (key, Value::from(value)));
         let (design, settings) = common::design("epic-3", FabricKind::Tree, &parameters);
         let request =
@@ -84,11 +84,11 @@ fn a_job_goes_on_among_its_hosts_when_its_switch_is_gone() {
 }
 
 #[test]
-fn a_job_with_lanes_goes_on_as_one_group() {
+fn a_job_with_channels_goes_on_as_one_group() {
     lose_the_switch(2);
 }
 
-fn lose_the_switch(lanes: u16) {
+fn lose_the_switch(channels: u16) {
     let _alone = common::alone();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let manager = ManagerConfig { fallback: Some(FALLBACK), remakes: true, ..ManagerConfig::default() };
@@ -110,7 +110,7 @@ fn lose_the_switch(lanes: u16) {
     };
     let ranks = [0, 1].map(|number| {
         let done = Arc::clone(&done);
-        thread::spawn(move || job(manager, (number, lanes), &done))
+        thread::spawn(move || job(manager, (number, channels), &done))
     });
     while done.load(Ordering::Relaxed) < 20 {
         assert!(!ranks.iter().any(thread::JoinHandle::is_finished), "a rank has ended");

@@ -89,17 +89,17 @@ pub(crate) static GAPS: [Gap; 22] = [
     },
     Gap {
         designs: &["netreduce", "multiwrite", "unicast-multipath"],
-        settings: &["lanes"],
+        settings: &["channels"],
         is_refused: true,
-        reason: "its ranks write to each other's memory, which does not tell lanes apart: the plan is refused",
+        reason: "its ranks write to each other's memory, which does not tell channels apart: the plan is refused",
         ..GAP
     },
     Gap {
         designs: &["direct"],
         fabrics: &["mesh-2x2", "servers-2x2"],
-        settings: &["lanes"],
+        settings: &["channels"],
         is_refused: true,
-        reason: "on a mesh it writes to other ranks' memory, which does not tell lanes apart: the plan is refused",
+        reason: "on a mesh it writes to other ranks' memory, which does not tell channels apart: the plan is refused",
         ..GAP
     },
     Gap {
@@ -201,7 +201,7 @@ pub(crate) static GAPS: [Gap; 22] = [
         designs: &["epic-2"],
         fabrics: &["star-3"],
         collectives: &["broadcast"],
-        settings: &["lanes"],
+        settings: &["channels"],
         drivers: &[Check],
         is_lossy: Some(true),
         reason: "with its confirmation it has more runs than are looked at here; on two ranks all are",

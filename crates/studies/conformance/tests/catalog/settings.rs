@@ -32,7 +32,7 @@ pub(crate) const SETTINGS: [Setting; 24] = [
     setting("window 1", &[("group.window", Number(1))]),
     setting("acknowledges", &[("group.message", Number(4)), ("group.acknowledge_every", Number(2))]),
     setting("rates", &[("group.dcqcn", Text("10Gbit/s"))]),
-    setting("lanes", &[("group.lanes", Number(2))]),
+    setting("channels", &[("group.channels", Number(2))]),
     setting("packets", &[("group.mtu", Text("4B"))]),
     setting("reproducible", &[("group.reproducible", Yes)]),
     setting("run ahead", &[("group.run_ahead", Yes)]),

@@ -99,7 +99,7 @@ pub struct Setup {
     pub retry_timeout: Duration,
     /// Ranks' queue pairs are the kernel's.
     pub kernels: bool,
-    pub lanes: u16,
+    pub channels: u16,
 }
 
 impl Setup {
@@ -116,7 +116,7 @@ impl Setup {
             overlap: true,
             retry_timeout: Duration::from_micros(300),
             kernels: false,
-            lanes: 1,
+            channels: 1,
         }
     }
 
@@ -137,7 +137,7 @@ impl Setup {
             retry_timeout: self.retry_timeout,
             retry_count: 60,
             selective: self.selective,
-            lanes: self.lanes,
+            channels: self.channels,
             ..Transport::default()
         };
         let (reproducible, run_ahead) = (self.reproducible, self.run_ahead && self.mode == Mode::III);
@@ -367,8 +367,8 @@ impl Network {
                 Member::Switch(_) => {
                     let Ok(mut switch) = Switch::new(());
                     let mut answers = Answers::default();
-                    for lane in switch_groups(&design, context, None, |_| PORT).unwrap() {
-                        let install = SwitchCommand::Install(Box::new(lane));
+                    for channel in switch_groups(&design, context, None, |_| PORT).unwrap() {
+                        let install = SwitchCommand::Install(Box::new(channel));
                         switch.handle_command(Instant::ZERO, install, &mut answers).unwrap();
                     }
                     network.addresses.insert(switch_ip(index - ranks), index);

@@ -1,4 +1,4 @@
-//! Lanes seen from below: what a program in each asks of the node's queue pairs and alarms, and what it is told.
+//! Channels seen from below: what a program in each asks of the node's queue pairs and alarms, and what it is told.
 
 use super::*;
 use crate::agreement::Terms;
@@ -83,16 +83,16 @@ impl Verbs<LengthOnly> for Asked {
     }
 }
 
-/// Two lanes that have been initialised, and what that has asked for.
-fn two() -> (Lanes<LengthOnly>, Asked) {
+/// Two channels that have been initialised, and what that has asked for.
+fn two() -> (Channels<LengthOnly>, Asked) {
     let programs: Vec<Box<dyn AnyProgram<LengthOnly>>> = alloc::vec![Box::new(Toy), Box::new(Toy)];
-    let (mut lanes, mut asked) = (Lanes::new(programs, QUEUE_PAIRS, MESSAGE), Asked::default());
-    lanes.initialise(&mut asked);
-    (lanes, asked)
+    let (mut channels, mut asked) = (Channels::new(programs, QUEUE_PAIRS, MESSAGE), Asked::default());
+    channels.initialise(&mut asked);
+    (channels, asked)
 }
 
-/// Starts an AllReduce of two messages: one for each lane.
-fn start(lanes: &mut Lanes<LengthOnly>, asked: &mut Asked) {
+/// Starts an AllReduce of two messages: one for each channel.
+fn start(channels: &mut Channels<LengthOnly>, asked: &mut Asked) {
     let slice = |region| Slice { region: RegionId(region), offset: 0, length: 2 * MESSAGE };
     let request = CollectiveRequest {
         collective: Collective::AllReduce,
@@ -101,19 +101,19 @@ fn start(lanes: &mut Lanes<LengthOnly>, asked: &mut Asked) {
         output: slice(1),
         terms: Terms::WHOLE,
     };
-    assert_eq!(lanes.start(NOW, request, asked), Ok(None));
-    lanes.assert_invariants();
+    assert_eq!(channels.start(NOW, request, asked), Ok(None));
+    channels.assert_invariants();
 }
 
 /// What the node is told when something was sent on its queue pair `qp`.
-fn sent(lanes: &mut Lanes<LengthOnly>, asked: &mut Asked, qp: u16) -> Option<Outcome> {
-    let told = lanes.handle_completion(NOW, QpIndex(qp), Completion::Sent { id: WorkId(0) }, asked);
-    lanes.assert_invariants();
+fn sent(channels: &mut Channels<LengthOnly>, asked: &mut Asked, qp: u16) -> Option<Outcome> {
+    let told = channels.handle_completion(NOW, QpIndex(qp), Completion::Sent { id: WorkId(0) }, asked);
+    channels.assert_invariants();
     told
 }
 
 #[test]
-fn each_lane_has_queue_pairs_and_alarms_of_its_own() {
+fn each_channel_has_queue_pairs_and_alarms_of_its_own() {
     let (_, asked) = two();
     assert_eq!(asked.skipped, [(QpIndex(0), 1, 2), (QpIndex(2), 1, 2)]);
     assert_eq!(asked.skipped_next, [(QpIndex(1), 7), (QpIndex(3), 7)]);
@@ -122,32 +122,32 @@ fn each_lane_has_queue_pairs_and_alarms_of_its_own() {
 }
 
 #[test]
-fn an_alarm_is_the_lanes_that_has_set_it_and_a_failure_names_the_nodes_queue_pair() {
-    for (lane, qp) in [(0, 1), (1, 3)] {
-        let (mut lanes, mut asked) = two();
-        start(&mut lanes, &mut asked);
+fn an_alarm_is_the_channels_that_has_set_it_and_a_failure_names_the_nodes_queue_pair() {
+    for (channel, qp) in [(0, 1), (1, 3)] {
+        let (mut channels, mut asked) = two();
+        start(&mut channels, &mut asked);
         let failed = Outcome::Failed { qp: QpIndex(qp), failure: Failure::RetryExceeded };
-        assert_eq!(lanes.handle_alarm(NOW, asked.alarms[lane], &mut asked), Some(failed));
+        assert_eq!(channels.handle_alarm(NOW, asked.alarms[channel], &mut asked), Some(failed));
     }
 }
 
 #[test]
-fn a_lane_that_is_ahead_ends_its_oldest_collective_first() {
-    let (mut lanes, mut asked) = two();
-    start(&mut lanes, &mut asked);
-    start(&mut lanes, &mut asked);
-    // The second lane's part of the older one, then the first lane's: the older one has ended, and it alone.
-    assert_eq!(sent(&mut lanes, &mut asked, 2), None);
-    assert_eq!(sent(&mut lanes, &mut asked, 0), Some(Outcome::Done));
-    assert_eq!(lanes.next_outcome(), None);
-    assert_eq!(sent(&mut lanes, &mut asked, 1), None);
-    assert_eq!(sent(&mut lanes, &mut asked, 3), Some(Outcome::Done));
-    assert_eq!(lanes.next_outcome(), None);
+fn a_channel_that_is_ahead_ends_its_oldest_collective_first() {
+    let (mut channels, mut asked) = two();
+    start(&mut channels, &mut asked);
+    start(&mut channels, &mut asked);
+    // The second channel's part of the older one, then the first channel's: the older one has ended, and it alone.
+    assert_eq!(sent(&mut channels, &mut asked, 2), None);
+    assert_eq!(sent(&mut channels, &mut asked, 0), Some(Outcome::Done));
+    assert_eq!(channels.next_outcome(), None);
+    assert_eq!(sent(&mut channels, &mut asked, 1), None);
+    assert_eq!(sent(&mut channels, &mut asked, 3), Some(Outcome::Done));
+    assert_eq!(channels.next_outcome(), None);
 }
 
 #[test]
 fn ranks_agree_on_how_many_parts_a_request_has() {
-    let (lanes, _) = two();
+    let (channels, _) = two();
     let slice = |region, length| Slice { region: RegionId(region), offset: 0, length };
     let request = |length| CollectiveRequest {
         collective: Collective::AllReduce,
@@ -156,7 +156,7 @@ fn ranks_agree_on_how_many_parts_a_request_has() {
         output: slice(1, length),
         terms: Terms::WHOLE,
     };
-    let parts = |length| lanes.cut(&request(length));
+    let parts = |length| channels.cut(&request(length));
     // The first part of two messages is as long as the only one of one.
     let [one, two] = [parts(MESSAGE), parts(2 * MESSAGE)];
     assert_eq!((one.len(), two.len(), one[0].input), (1, 2, two[0].input));

@@ -1,4 +1,4 @@
-//! Lanes: queue pairs side by side, each with a part of every vector. Results are the same, to the bit, on clean and on bad networks.
+//! Channels: queue pairs side by side, each with a part of every vector. Results are the same, to the bit, on clean and on bad networks.
 
 use crate::common::{Faults, Network, SUM, Setup, star, tree};
 use crate::epic_collectives::{all_collectives, run, run_overlapping};
@@ -23,25 +23,25 @@ use std::rc::Rc;
 const MODES: [Mode; 3] = [Mode::I, Mode::II, Mode::III];
 const BAD: Faults = Faults { loss: 4, duplication: 4, reordering: 4 };
 
-fn setup(mode: Mode, lanes: u16) -> Setup {
-    Setup { lanes, ..Setup::tiny(mode) }
+fn setup(mode: Mode, channels: u16) -> Setup {
+    Setup { channels, ..Setup::tiny(mode) }
 }
 
 #[test]
-fn every_primitive_is_right_in_every_mode_and_number_of_lanes() {
+fn every_primitive_is_right_in_every_mode_and_number_of_channels() {
     for mode in MODES {
-        for lanes in [2, 3] {
+        for channels in [2, 3] {
             for shape in [star(4), tree(3, 2)] {
                 let each = |collective| (collective, 100);
                 let all: Vec<_> = all_collectives(Rank(2)).into_iter().map(each).collect();
-                run(Network::new(&shape, setup(mode, lanes), Faults::default(), 1), &all, SUM);
+                run(Network::new(&shape, setup(mode, channels), Faults::default(), 1), &all, SUM);
             }
         }
     }
 }
 
 #[test]
-fn frames_that_are_lost_doubled_or_late_in_one_lane_change_no_result() {
+fn frames_that_are_lost_doubled_or_late_in_one_channel_change_no_result() {
     for mode in MODES {
         for seed in 0..8 {
             let all = all_collectives(Rank(1)).map(|collective| (collective, 68));
@@ -51,10 +51,10 @@ fn frames_that_are_lost_doubled_or_late_in_one_lane_change_no_result() {
 }
 
 #[test]
-fn collectives_that_overlap_end_in_order_whichever_lane_is_ahead() {
+fn collectives_that_overlap_end_in_order_whichever_channel_is_ahead() {
     for mode in [Mode::II, Mode::III] {
         for seed in 0..8 {
-            // Of a barrier, and of what is shorter than a message, the second lane has nothing.
+            // Of a barrier, and of what is shorter than a message, the second channel has nothing.
             let all = [
                 (Collective::AllReduce, 100),
                 (Collective::Barrier, 0),
@@ -108,9 +108,9 @@ fn sum_of_rounded(setup: Setup, faults: Faults, seed: u64) -> Vec<Numbers> {
 }
 
 #[test]
-fn rounded_sums_are_the_same_to_the_bit_with_lanes_and_without_in_reproducible_mode() {
+fn rounded_sums_are_the_same_to_the_bit_with_channels_and_without_in_reproducible_mode() {
     for mode in MODES {
-        let reproducible = |lanes| Setup { reproducible: true, ..setup(mode, lanes) };
+        let reproducible = |channels| Setup { reproducible: true, ..setup(mode, channels) };
         let alone = sum_of_rounded(reproducible(1), Faults::default(), 0);
         for seed in 0..8 {
             assert_eq!(sum_of_rounded(reproducible(2), BAD, seed), alone, "{mode:?}, seed {seed}");
@@ -120,7 +120,7 @@ fn rounded_sums_are_the_same_to_the_bit_with_lanes_and_without_in_reproducible_m
 }
 
 #[test]
-fn each_lane_has_as_many_frames_of_a_long_vector() {
+fn each_channel_has_as_many_frames_of_a_long_vector() {
     let mut network = Network::new(&star(2), setup(Mode::III, 4), Faults::default(), 1);
     let frames = Rc::new(RefCell::new(BTreeMap::<QpNumber, usize>::new()));
     let counted = Rc::clone(&frames);
@@ -128,10 +128,10 @@ fn each_lane_has_as_many_frames_of_a_long_vector() {
         *counted.borrow_mut().entry(header.destination_qp).or_default() += 1;
         false
     }));
-    // 64 packets for each lane.
+    // 64 packets for each channel.
     run(network, &[(Collective::AllReduce, 4 * 64 * 8)], SUM);
     let frames: Vec<usize> = frames.borrow().values().copied().collect();
-    assert_eq!(frames.len(), 4 * 2 * 2, "two ends for each of two ranks in four lanes");
+    assert_eq!(frames.len(), 4 * 2 * 2, "two ends for each of two ranks in four channels");
     assert!(frames.iter().all(|frames| *frames >= 64 && *frames < 2 * 64 + 64), "{frames:?}");
 }
 
@@ -140,42 +140,42 @@ fn placement(ranks: u16) -> Placement {
     Placement::new(ranks, Some(tree), ByteCount::new(1 << 20))
 }
 
-fn settings(design: &dyn AnyDesign, lanes: u16) -> quincunx_design::Settings {
+fn settings(design: &dyn AnyDesign, channels: u16) -> quincunx_design::Settings {
     let mut settings = design.defaults();
-    design.set(&mut settings, "group.lanes", &Value::from(lanes)).unwrap();
+    design.set(&mut settings, "group.channels", &Value::from(channels)).unwrap();
     settings
 }
 
 #[test]
-fn a_plan_has_as_many_connections_and_as_much_memory_for_each_lane() {
-    let plan = |lanes| AnyDesign::plan(&EPIC_3, &settings(&EPIC_3, lanes), &placement(3)).unwrap();
+fn a_plan_has_as_many_connections_and_as_much_memory_for_each_channel() {
+    let plan = |channels| AnyDesign::plan(&EPIC_3, &settings(&EPIC_3, channels), &placement(3)).unwrap();
     let (one, three) = (plan(1), plan(3));
     assert_eq!(three.switches[0].memory, one.switches[0].memory * 3);
     for (member, degree) in one.degrees() {
         assert_eq!(three.degree(member), 3 * degree);
     }
     // Among hosts, too.
-    let ring = |lanes| RING.plan(&settings(&RING, lanes), &placement(3)).unwrap();
+    let ring = |channels| RING.plan(&settings(&RING, channels), &placement(3)).unwrap();
     assert_eq!(ring(2).connections.len(), 2 * ring(1).connections.len());
 }
 
 #[test]
-fn what_has_no_lanes_says_so_in_one_line() {
+fn what_has_no_channels_says_so_in_one_line() {
     let writes = Demand::Writes { slots: 2, length: ByteCount::new(64) };
     let mesh = Placement { demand: writes, ..Placement::new(4, None, ByteCount::new(1 << 10)) };
     let refusal = WRITES.plan(&settings(&WRITES, 2), &mesh).unwrap_err().to_string();
-    assert!(refusal.contains("group.lanes") && refusal.contains("found 2"), "{refusal}");
-    for lanes in [0, 17] {
-        let refusal = EPIC_3.transport(&settings(&EPIC_3, lanes)).unwrap_err().to_string();
+    assert!(refusal.contains("group.channels") && refusal.contains("found 2"), "{refusal}");
+    for channels in [0, 17] {
+        let refusal = EPIC_3.transport(&settings(&EPIC_3, channels)).unwrap_err().to_string();
         assert_eq!(
             refusal,
-            format!("expected `group.lanes` of 1 to 16, found {lanes}; change the group's parameters")
+            format!("expected `group.channels` of 1 to 16, found {channels}; change the group's parameters")
         );
     }
 }
 
 #[test]
-fn a_context_with_more_connections_in_one_lane_than_in_another_is_refused() {
+fn a_context_with_more_connections_in_one_channel_than_in_another_is_refused() {
     let settings = settings(&EPIC_3, 2);
     let plan = AnyDesign::plan(&EPIC_3, &settings, &placement(2)).unwrap();
     let naming = Naming {
@@ -200,6 +200,6 @@ fn a_context_with_more_connections_in_one_lane_than_in_another_is_refused() {
                 switch_groups::<Numbers>(&EPIC_3, &context, None, |_| PortId(0)).unwrap_err()
             }
         };
-        assert!(refusal.to_string().contains("in each of 2 lanes"), "{refusal}");
+        assert!(refusal.to_string().contains("in each of 2 channels"), "{refusal}");
     }
 }
