@@ -19,7 +19,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_quincunx");
 const MANAGER: &str = "10.79.0.254:4790";
 
 /// So many measurements that the cut comes among the first of them.
-const CASES: usize = 5;
+const CASES: usize = 30;
 
 /// After so many of them a link is cut.
 const BEFORE_THE_CUT: usize = 1;

@@ -48,7 +48,7 @@ fn contexts_carry_what_was_asked_for() {
     set(&mut wanted, "group.retry_timeout", "7ms");
     for (_, instruction) in site.begin(&wanted).unwrap() {
         let context = installed(&instruction);
-        assert_eq!((context.design.as_str(), context.version), ("epic-2", 3));
+        assert_eq!((context.design.as_str(), context.version), ("epic-2", 4));
         assert_eq!(context.settings, wanted.settings);
         assert_eq!((context.fabric, context.ranks, context.domains), (FabricKind::Tree, 2, 1));
     }
@@ -437,7 +437,7 @@ fn senseless_requests_are_refused_and_leave_nothing_behind() {
             with(&|w| w.settings = Settings::parse("{\"group\":{\"window\":1099511627776}}").unwrap()),
             "expected u32, found integer `1099511627776` in `group.window`",
         ),
-        (with(&|w| w.version = 1), "expected version 3 of the parameters of epic-2, found version 1"),
+        (with(&|w| w.version = 1), "expected version 4 of the parameters of epic-2, found version 1"),
         (
             with(&|w| w.design = "epic-4".into()),
             "expected a design for this kind of fabric (epic-1, epic-2, ",
