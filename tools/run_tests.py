@@ -191,7 +191,7 @@ class Check:
         driver = Path(found.stdout.strip()) / "bin" / "clippy-driver"
         if not driver.exists():
             raise FileNotFoundError(f"expected clippy with the compiler, found no {driver}; rustup component add clippy")
-        return {"RUSTC_WORKSPACE_WRAPPER": str(driver), "CLIPPY_ARGS": ""}
+        return {"RUSTC_WORKSPACE_WRAPPER": str(driver), "CLIPPY_ARGS": "", "QUINCUNX_BUILD": " ".join(FEATURES)}
 
 
 # The design from outside has a workspace and a lock file of its own. What it is built from lies in the project's target folder: of the
@@ -220,6 +220,9 @@ OF_TORCH = [
 ]
 NAMED = [word for name in OF_TORCH for word in ("-k", name)]
 
+# What the command has that a plain build leaves out. The Python package's tests build it so, too: nothing is compiled twice.
+FEATURES = ["--features", "quincunx-cli/etcd"]
+
 # Every target, so that benchmarks are seen, too.
 BUILD = ["cargo", "test", "--no-run", "--all-targets"]
 TEST = ["cargo", "test", "--no-fail-fast"]
@@ -236,9 +239,9 @@ CHECKS = [
     Check("hardware", read_unittest, RTL),
     # Prints the files that `make fmt` would change.
     Check("format", read_check, ["cargo", "fmt", "--all", "--", "--check", "--files-with-diff"]),
-    Check("build and lints", read_lints, [*BUILD, "--workspace"], by_clippy=True),
+    Check("build and lints", read_lints, [*BUILD, "--workspace", *FEATURES], by_clippy=True),
     # Unit, property and documentation tests, and the fuzz corpus through the same checks as under the fuzzer.
-    Check("tests", read_cargo, [*TEST, "--workspace", "--", "--show-output"], by_clippy=True),
+    Check("tests", read_cargo, [*TEST, "--workspace", *FEATURES, "--", "--show-output"], by_clippy=True),
     Check("python package", read_unittest, [*PACKAGE, "-m", "unittest", "discover", "-v", "-s", "python/quincunx/tests"], by_clippy=True),
     Check("own design, format", read_check, ["cargo", "fmt", *OWN_DESIGN, "--", "--check", "--files-with-diff"]),
     Check("own design, build and lints", read_lints, [*BUILD, *OWN_BUILD], by_clippy=True),

@@ -48,7 +48,7 @@ const ENDED_POLL: std::time::Duration = std::time::Duration::from_millis(20);
   quincunx manager init certs --node leaf1 --tenant blue
   quincunx manager --listen 10.0.0.9:4790 --identity certs/manager.pem --audit audit.jsonl --metrics 127.0.0.1:9790
   quincunx manager --listen [::]:4790 --identity certs/manager.pem --tenants tenants.toml --log-format json
-  quincunx manager --store etcd://127.0.0.1/fabric --standby --listen 127.0.0.1:4791
+  quincunx manager --store groups.sqlite --standby --listen 127.0.0.1:4791
 
 A manager that listens elsewhere than on loopback must have --identity: then all that reaches it is TLS, and whoever asks must show a
 certificate of the same authority. --tenants limits what each may have:
@@ -85,7 +85,7 @@ struct Serve {
     /// Silence after which a node counts as gone
     #[arg(long, default_value = "2s")]
     keep_alive: Duration,
-    /// Where to keep groups: a file (SQLite), or etcd. A manager that starts again goes on with them, if their nodes come back
+    /// Where to keep groups: a file (SQLite), or etcd if the command is built with `--features etcd`. A manager that starts again goes on with them, if their nodes come back
     #[arg(long, value_name = "FILE|etcd://HOST:PORT/PREFIX")]
     store: Option<StorePlace>,
     /// What to show to etcd, and whom to trust there: certificate, key and authority in one file; without, etcd is on loopback

@@ -51,6 +51,7 @@ impl ManagerAddress {
     }
 
     /// Whether nobody on another machine is there: an address that says so, or the name that has one everywhere.
+    #[cfg(feature = "etcd")]
     pub(crate) fn is_loopback(&self) -> bool {
         self.host == "localhost" || self.host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
     }

@@ -46,8 +46,8 @@ pub use store::{StoreError, StorePlace, StorePlaceError};
 /// The messages as compiled from `proto/quincunx/control/v1/control.proto`.
 pub mod proto {
     #![allow(missing_docs, unreachable_pub, clippy::all)]
-    tonic::include_proto!("quincunx.control.v1");
+    include!("generated/quincunx.control.v1.rs");
 
     /// All of them as protobuf descriptors.
-    pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/control.bin"));
+    pub const DESCRIPTORS: &[u8] = include_bytes!("generated/control.bin");
 }

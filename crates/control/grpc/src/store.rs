@@ -1,6 +1,7 @@
 //! What survives a manager: which group numbers are given away, the groups that are ready, and whose certificates are not heard. Everything is
 //! kept before the manager does what follows from it; one manager at a time keeps anything.
 
+#[cfg(feature = "etcd")]
 mod etcd;
 mod file;
 
@@ -96,6 +97,14 @@ pub enum StoreError {
         /// What it said, or what came instead.
         reason: String,
     },
+    /// This program knows no etcd.
+    #[error(
+        "expected a file to keep groups in, found {place}, and this program is built without etcd; name a file, or build it with --features etcd"
+    )]
+    LeftOut {
+        /// Where.
+        place: String,
+    },
     /// etcd is not on loopback, and there are no credentials for it.
     #[error(
         "expected credentials for {place}, which is not on loopback, found none; name a certificate, its key and etcd's authority in one file with --store-identity"
@@ -171,6 +180,12 @@ pub(crate) fn open(
             StorePlace::File(path) => {
                 file::FileStore::open(path).map(|(store, kept)| (Box::new(store) as _, kept))
             }
+            #[cfg(not(feature = "etcd"))]
+            StorePlace::Etcd { .. } => {
+                let _ = lost;
+                return Err(StoreError::LeftOut { place: place.to_string() });
+            }
+            #[cfg(feature = "etcd")]
             StorePlace::Etcd { members, prefix, credentials } => {
                 let place = place.to_string();
                 etcd::EtcdStore::open(place, members, prefix, credentials.as_ref(), lost)
@@ -236,6 +251,15 @@ mod tests {
             }),
             contends: true,
         })
+    }
+
+    #[cfg(not(feature = "etcd"))]
+    #[test]
+    fn a_program_without_etcd_says_so_in_a_line() {
+        let (lost, _) = mpsc::channel(1);
+        let error = open(&"etcd://127.0.0.1/one".parse().unwrap(), true, &lost).unwrap_err().to_string();
+        assert!(error.contains("etcd://127.0.0.1:2379/one") && error.contains("--features etcd"), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
     }
 
     #[test]

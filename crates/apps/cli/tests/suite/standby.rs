@@ -1,11 +1,9 @@
 //! Managers that stand by for another: by an SQLite file, and by a lease in etcd.
 
-use quincunx_needs::{need, program};
 use serde_json::Value;
-use std::io::Read;
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::processes::{Ending, eventually, listens_at, quincunx, rows, start};
 
@@ -32,21 +30,6 @@ impl Drop for Place {
 
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-/// An etcd of one member; where it serves.
-fn etcd(place: &Place) -> (Ending, String) {
-    let [client, peer] = [free_port(), free_port()].map(|port| format!("http://127.0.0.1:{port}"));
-    let mut command = Command::new("etcd");
-    command.arg("--data-dir").arg(place.folder.join("etcd"));
-    command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
-    command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
-    command.args(["--initial-cluster", &format!("default={peer}")]);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let running = Ending(command.spawn().unwrap());
-    let at = client.strip_prefix("http://").unwrap().to_owned();
-    eventually("an etcd", || std::net::TcpStream::connect(&at).is_ok());
-    (running, at)
 }
 
 fn signal(process: &Ending, name: &str) {
@@ -104,55 +87,88 @@ fn who_stands_by_takes_over_from_a_manager_that_is_killed_and_the_job_goes_on() 
     takes_over(&place, store.to_str().unwrap(), |manager| signal(manager, "-KILL"));
 }
 
+#[cfg(not(feature = "etcd"))]
 #[test]
-fn who_stands_by_takes_over_by_lease_from_a_manager_that_is_stopped_and_that_one_ends_when_it_wakes_up() {
-    need!(program("etcd", "etcd-server"));
-    let place = Place::new("lease", 0x3c);
-    let (_etcd, at) = etcd(&place);
-    // It does not close its connections, and the kernel still takes new ones for it.
-    let mut stopped = takes_over(&place, &format!("etcd://{at}/fabric"), |manager| signal(manager, "-STOP"));
-    signal(&stopped, "-CONT");
-    let mut said = String::new();
-    stopped.0.stderr.take().expect("asked for").read_to_string(&mut said).unwrap();
-    assert!(
-        said.contains("the lease is over") && said.lines().last().unwrap().contains("--standby"),
-        "{said}"
-    );
-    assert_eq!(stopped.0.wait().unwrap().code(), Some(2));
+fn a_command_without_etcd_says_so_in_a_line() {
+    let output = quincunx("manager --listen 127.0.0.1:0 --store etcd://127.0.0.1/one");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("built without etcd") && error.lines().count() == 1, "{error}");
+    assert_eq!(output.status.code(), Some(2));
 }
 
-#[test]
-fn a_manager_whose_etcd_is_gone_ends_and_says_so() {
-    need!(program("etcd", "etcd-server"));
-    let place = Place::new("gone", 0x35);
-    let (etcd, at) = etcd(&place);
-    let mut manager = start(&format!("manager --listen 127.0.0.1:0 --store etcd://{at}"), None);
-    listens_at(&mut manager);
-    drop(etcd);
-    let mut said = String::new();
-    manager.0.stderr.take().expect("asked for").read_to_string(&mut said).unwrap();
-    assert!(said.contains("the lease is over"), "{said}");
-    assert_eq!(manager.0.wait().unwrap().code(), Some(2));
-}
+#[cfg(feature = "etcd")]
+mod in_etcd {
+    use super::*;
+    use quincunx_needs::{need, program};
+    use std::io::Read;
+    use std::process::Stdio;
 
-#[test]
-fn a_store_that_another_manager_has_or_that_is_not_there_is_an_error_in_a_line() {
-    need!(program("etcd", "etcd-server"));
-    let place = Place::new("taken", 0x36);
-    let (_etcd, at) = etcd(&place);
-    let mut manager = start(&format!("manager --listen 127.0.0.1:0 --store etcd://{at}/one"), None);
-    listens_at(&mut manager);
-    let mut other = start(&format!("manager --listen 127.0.0.1:0 --store etcd://{at}/two"), None);
-    listens_at(&mut other);
-    for (store, found) in [
-        (format!("etcd://{at}/one"), "found another one that has it"),
-        (format!("etcd://127.0.0.1:{}/one", free_port()), "see whether etcd runs there"),
-        ("etcd://10.0.0.1/one".to_owned(), "which is not on loopback, found none"),
-        ("etcd://a:b/one".to_owned(), "expected a file, or etcd://HOST:PORT"),
-    ] {
-        let output = quincunx(&format!("manager --listen 127.0.0.1:0 --store {store}"));
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert!(error.contains(found) && error.lines().count() == 1, "{store}: {error}");
-        assert_eq!(output.status.code(), Some(2), "{store}");
+    /// An etcd of one member; where it serves.
+    fn etcd(place: &Place) -> (Ending, String) {
+        let [client, peer] = [free_port(), free_port()].map(|port| format!("http://127.0.0.1:{port}"));
+        let mut command = Command::new("etcd");
+        command.arg("--data-dir").arg(place.folder.join("etcd"));
+        command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
+        command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+        command.args(["--initial-cluster", &format!("default={peer}")]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let running = Ending(command.spawn().unwrap());
+        let at = client.strip_prefix("http://").unwrap().to_owned();
+        eventually("an etcd", || std::net::TcpStream::connect(&at).is_ok());
+        (running, at)
+    }
+
+    #[test]
+    fn who_stands_by_takes_over_by_lease_from_a_manager_that_is_stopped_and_that_one_ends_when_it_wakes_up() {
+        need!(program("etcd", "etcd-server"));
+        let place = Place::new("lease", 0x3c);
+        let (_etcd, at) = etcd(&place);
+        // It does not close its connections, and the kernel still takes new ones for it.
+        let mut stopped =
+            takes_over(&place, &format!("etcd://{at}/fabric"), |manager| signal(manager, "-STOP"));
+        signal(&stopped, "-CONT");
+        let mut said = String::new();
+        stopped.0.stderr.take().expect("asked for").read_to_string(&mut said).unwrap();
+        assert!(
+            said.contains("the lease is over") && said.lines().last().unwrap().contains("--standby"),
+            "{said}"
+        );
+        assert_eq!(stopped.0.wait().unwrap().code(), Some(2));
+    }
+
+    #[test]
+    fn a_manager_whose_etcd_is_gone_ends_and_says_so() {
+        need!(program("etcd", "etcd-server"));
+        let place = Place::new("gone", 0x35);
+        let (etcd, at) = etcd(&place);
+        let mut manager = start(&format!("manager --listen 127.0.0.1:0 --store etcd://{at}"), None);
+        listens_at(&mut manager);
+        drop(etcd);
+        let mut said = String::new();
+        manager.0.stderr.take().expect("asked for").read_to_string(&mut said).unwrap();
+        assert!(said.contains("the lease is over"), "{said}");
+        assert_eq!(manager.0.wait().unwrap().code(), Some(2));
+    }
+
+    #[test]
+    fn a_store_that_another_manager_has_or_that_is_not_there_is_an_error_in_a_line() {
+        need!(program("etcd", "etcd-server"));
+        let place = Place::new("taken", 0x36);
+        let (_etcd, at) = etcd(&place);
+        let mut manager = start(&format!("manager --listen 127.0.0.1:0 --store etcd://{at}/one"), None);
+        listens_at(&mut manager);
+        let mut other = start(&format!("manager --listen 127.0.0.1:0 --store etcd://{at}/two"), None);
+        listens_at(&mut other);
+        for (store, found) in [
+            (format!("etcd://{at}/one"), "found another one that has it"),
+            (format!("etcd://127.0.0.1:{}/one", free_port()), "see whether etcd runs there"),
+            ("etcd://10.0.0.1/one".to_owned(), "which is not on loopback, found none"),
+            ("etcd://a:b/one".to_owned(), "expected a file, or etcd://HOST:PORT"),
+        ] {
+            let output = quincunx(&format!("manager --listen 127.0.0.1:0 --store {store}"));
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert!(error.contains(found) && error.lines().count() == 1, "{store}: {error}");
+            assert_eq!(output.status.code(), Some(2), "{store}");
+        }
     }
 }

@@ -24,7 +24,7 @@ use tonic::{Code, Status};
 
 #[allow(missing_docs, unreachable_pub, clippy::all)]
 mod etcdserverpb {
-    tonic::include_proto!("etcdserverpb");
+    include!("../generated/etcdserverpb.rs");
 }
 
 /// How long a manager that says nothing any more keeps the next one waiting. etcd grants no less.

@@ -9,6 +9,7 @@ mod cluster;
 mod control_rpc;
 mod corpus;
 mod dashboard;
+mod generated;
 mod hardening;
 mod loopback;
 mod metrics;
