@@ -48,7 +48,7 @@ def built(folder: Path) -> Path:
     venv.create(folder / "build", with_pip=True)
     run(folder / "build/bin/pip", "install", "-q", "maturin>=1.9,<2")
     for of in ("quincunx", "command"):
-        run(folder / "build/bin/maturin", "build", "--release", "--strip", "-o", str(folder / "wheels"), folder=ROOT / "python" / of)
+        run(folder / "build/bin/maturin", "build", "--profile", "dist", "--strip", "-o", str(folder / "wheels"), folder=ROOT / "python" / of)
     return folder / "wheels"
 
 

@@ -13,6 +13,7 @@ impl LengthOnly {
         Self(length)
     }
 
+    #[inline]
     fn check(self, offset: usize, length: usize) {
         assert!(
             offset.checked_add(length).is_some_and(|end| end <= self.0),
@@ -45,6 +46,7 @@ impl Payload for LengthOnly {
         Self(0)
     }
 
+    #[inline]
     fn view(&self, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.0, "bytes {range:?} of {self:?}");
         Self(range.end - range.start)

@@ -49,6 +49,7 @@ impl From<Vec<u8>> for Numbers {
 impl Payload for Numbers {
     type View<'a> = &'a [u8];
 
+    #[inline]
     fn zeroed(length: usize) -> Self {
         Self(Arc::new(vec![0; length]))
     }
@@ -61,6 +62,7 @@ impl Payload for Numbers {
         &[]
     }
 
+    #[inline]
     fn view(&self, range: Range<usize>) -> &[u8] {
         &self.0[range]
     }
@@ -77,6 +79,7 @@ impl Payload for Numbers {
         &view[range]
     }
 
+    #[inline]
     fn from_view(view: &[u8]) -> Self {
         Self(Arc::new(view.to_vec()))
     }

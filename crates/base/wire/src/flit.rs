@@ -565,6 +565,7 @@ impl FlitFormat {
     }
 
     /// Bytes of a packet on the link: whole flits.
+    #[inline]
     pub const fn wire_bytes(&self, transaction: Transaction, payload: usize) -> usize {
         self.flits(transaction, payload) * self.flit
     }

@@ -58,6 +58,7 @@ impl Envelope {
 }
 
 /// Bytes of a frame over IPv4 for `operation` with `payload_length` bytes, without the frame check sequence.
+#[inline]
 pub const fn frame_length(operation: &Operation, payload_length: usize) -> usize {
     HEADERS_BELOW_BTH + datagram_length(operation, payload_length)
 }

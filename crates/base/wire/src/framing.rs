@@ -23,6 +23,7 @@ impl Framing {
     pub const ALL: [Self; 2] = [Self::RoceV2, Self::RoceV1];
 
     /// Bytes of an Ethernet frame (of RoCEv2 over IPv4) for `operation` with `payload_length` bytes, without the frame check sequence.
+    #[inline]
     pub const fn frame_length(self, operation: &Operation, payload_length: usize) -> usize {
         match self {
             Self::RoceV2 => frame::frame_length(operation, payload_length),

@@ -136,6 +136,7 @@ impl Causality {
     }
 
     /// Whether `frame` can only have been sent because `sent` was, which its receiver has not sent before it was in state `node_state`.
+    #[inline]
     pub(crate) fn is_answer(&self, frame: Id, sent: Id, node_state: Id) -> bool {
         self.needs.has(frame, sent) && !self.may.has(node_state, sent)
     }

@@ -32,7 +32,7 @@ fn may_end<S: System>(view: &mut View<'_, '_, S>, state: &[u32]) -> bool {
             Choice::Only(frames) => Part::Only(frames),
             Choice::All | Choice::Unknown => Part::All,
         };
-        view.each_step(&state, part, |_, _, next| waiting.extend(next.ok().map(<[u32]>::to_vec)));
+        view.each_step(&state, part, &mut |_, _, next| waiting.extend(next.ok().map(<[u32]>::to_vec)));
     }
     false
 }

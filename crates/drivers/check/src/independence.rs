@@ -32,7 +32,7 @@ use crate::exploration::Unfinished;
 use crate::input::{CLOCK, Input, LATE};
 use crate::interned::Id;
 use crate::system::System;
-use crate::world::World;
+use crate::world::{World, by_channel};
 
 /// A few frames, or where they are in a state.
 pub(crate) type FrameSet = SmallVec<[Id; 4]>;
@@ -324,7 +324,7 @@ impl Independence {
                 return None;
             }
             let mut sends: Vec<Id> = one.sends.iter().chain(two.sends.iter()).copied().collect();
-            sends.sort_by_key(|&flight| world.ways()[flight as usize].channel);
+            by_channel(&mut sends, world.ways());
             Some((two.next, sends))
         };
         let (ab, ba) = (both(a, b), both(b, a));

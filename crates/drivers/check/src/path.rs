@@ -162,11 +162,11 @@ pub(crate) fn to<S: System>(
     let mut fault = None;
     if let Some(last) = last.filter(|&last| last != NO_STEP) {
         let mut found = Vec::new();
-        view.each_step(&state, Part::All, |_, step, next| {
+        view.each_step(&state, Part::All, &mut |_, step, next| {
             found.extend(next.err().map(|fault| (step, fault)));
         });
-        found.sort_by_key(|(step, _)| code(*step) != last);
-        let (step, found) = found.into_iter().next().expect("a step from the state leads to a fault");
+        let place = found.iter().position(|(step, _)| code(*step) == last).unwrap_or(0);
+        let (step, found) = found.into_iter().nth(place).expect("a step from the state leads to a fault");
         steps.push(describe(world, &state, step));
         fault = Some(found);
     }
@@ -188,7 +188,7 @@ fn follow<S: System>(view: &mut View<'_, '_, S>, state: &[u32], way: &[u64], leg
         Choice::All | Choice::Unknown => vec![Part::All],
     };
     for part in parts {
-        view.each_step(state, part, |view, step, next| {
+        view.each_step(state, part, &mut |view, step, next| {
             let Ok(next) = next else { return };
             let mut leg = vec![(step, next.to_vec())];
             while leg.len() <= MOST_STEPS + 1 {

@@ -113,6 +113,9 @@ pub(crate) enum Part<'p> {
     AllBut(&'p FrameSet),
 }
 
+/// Who hears of a step: the state that follows, or the fault that it leads to.
+pub(crate) type Found<'f, View> = &'f mut dyn FnMut(&mut View, Move, Result<&[u32], Fault>);
+
 /// What one thread knows of the world: a copy that is brought up to date when something is missing.
 pub(crate) struct View<'w, 's, S: System> {
     world: &'w Mutex<World<'s, S>>,
@@ -298,7 +301,7 @@ impl<'w, 's, S: System> View<'w, 's, S> {
     fn go_on(&mut self, state: &[u32], next: &mut Vec<u32>) -> Option<Move> {
         let frames = self.only(state)?;
         let mut taken = None;
-        self.each_step(state, Part::Only(&frames), |_, step, found| {
+        self.each_step(state, Part::Only(&frames), &mut |_, step, found| {
             if let Ok(found) = found {
                 next.clear();
                 next.extend_from_slice(found);
@@ -325,19 +328,15 @@ impl<'w, 's, S: System> View<'w, 's, S> {
         steps
     }
 
-    /// Calls `found` with every step from `state`, or a part of them: the state that follows, or the fault that it leads to.
-    pub(crate) fn each_step(
-        &mut self,
-        state: &[u32],
-        part: Part<'_>,
-        mut found: impl FnMut(&mut Self, Move, Result<&[u32], Fault>),
-    ) {
+    /// Calls `found` with every step from `state`, or a part of them: the state that follows, or the fault that it leads to. It is compiled
+    /// once for each system, whoever calls.
+    pub(crate) fn each_step(&mut self, state: &[u32], part: Part<'_>, found: Found<'_, Self>) {
         let budget = Budget::decode(state[0]);
         let (nodes, flights) = state[1..].split_at(self.nodes);
         if let Part::Only(indices) = part {
             for &index in indices {
                 let node = self.ways[(flights[index as usize] & !LATE) as usize].to.index();
-                self.each_fate(state, budget, node, index as usize, &mut found);
+                self.each_fate(state, budget, node, index as usize, found);
             }
             return;
         }
@@ -345,11 +344,11 @@ impl<'w, 's, S: System> View<'w, 's, S> {
         for (index, &flight) in flights.iter().enumerate() {
             let node = self.ways[(flight & !LATE) as usize].to.index();
             if !is_left_out(index) {
-                self.each_fate(state, budget, node, index, &mut found);
+                self.each_fate(state, budget, node, index, found);
             }
         }
         if let Some(jumps) = budget.jumps.checked_sub(1) {
-            self.clock_step(state, Budget { jumps, ..budget }, &mut found);
+            self.clock_step(state, Budget { jumps, ..budget }, found);
         }
         let mut idle = flights.iter().all(|&flight| flight & LATE != 0);
         for (node, &node_state) in nodes.iter().enumerate() {
@@ -357,7 +356,7 @@ impl<'w, 's, S: System> View<'w, 's, S> {
             for &input in wants.iter() {
                 idle = false;
                 let input = Input::decode(input);
-                self.step(state, budget, node, input, None, None, Move::Act { node, input }, &mut found);
+                self.step(state, budget, node, input, None, None, Move::Act { node, input }, found);
             }
         }
         let called = self.called(nodes);
@@ -365,7 +364,7 @@ impl<'w, 's, S: System> View<'w, 's, S> {
             let due = called & self.facts[node_state as usize].lacks;
             for notice in (0..8).filter(|notice| due & 1 << notice != 0) {
                 let input = Input::Notice(notice);
-                self.step(state, budget, node, input, None, None, Move::Act { node, input }, &mut found);
+                self.step(state, budget, node, input, None, None, Move::Act { node, input }, found);
             }
         }
         let early =
@@ -376,7 +375,7 @@ impl<'w, 's, S: System> View<'w, 's, S> {
             for &input in timers.iter() {
                 let input = Input::decode(input);
                 let step = if idle { Move::Act { node, input } } else { Move::FireEarly { node, input } };
-                self.step(state, timers_budget, node, input, None, None, step, &mut found);
+                self.step(state, timers_budget, node, input, None, None, step, found);
             }
         }
     }
@@ -388,7 +387,7 @@ impl<'w, 's, S: System> View<'w, 's, S> {
         budget: Budget,
         node: usize,
         index: usize,
-        found: &mut impl FnMut(&mut Self, Move, Result<&[u32], Fault>),
+        found: Found<'_, Self>,
     ) {
         let flights = &state[1 + self.nodes..];
         let flight = flights[index];
@@ -420,13 +419,7 @@ impl<'w, 's, S: System> View<'w, 's, S> {
     }
 
     /// A step in which the frame at `index` is marked, if it can be, and stays where it is.
-    fn mark_step(
-        &mut self,
-        state: &[u32],
-        budget: Budget,
-        index: usize,
-        found: &mut impl FnMut(&mut Self, Move, Result<&[u32], Fault>),
-    ) {
+    fn mark_step(&mut self, state: &[u32], budget: Budget, index: usize, found: Found<'_, Self>) {
         let place = 1 + self.nodes + index;
         let Some(marked) = self.catch_up(|world| world.marked(state[place])) else { return };
         let mut next = core::mem::take(&mut self.next);
@@ -437,12 +430,7 @@ impl<'w, 's, S: System> View<'w, 's, S> {
     }
 
     /// The step in which the clock of all nodes moves on.
-    fn clock_step(
-        &mut self,
-        state: &[u32],
-        budget: Budget,
-        found: &mut impl FnMut(&mut Self, Move, Result<&[u32], Fault>),
-    ) {
+    fn clock_step(&mut self, state: &[u32], budget: Budget, found: Found<'_, Self>) {
         let mut next = core::mem::take(&mut self.next);
         self.begin(&mut next, state, budget, None);
         for (node, &node_state) in state[1..=self.nodes].iter().enumerate() {
@@ -461,7 +449,7 @@ impl<'w, 's, S: System> View<'w, 's, S> {
         gone: usize,
         late: Option<u32>,
         step: Move,
-        found: &mut impl FnMut(&mut Self, Move, Result<&[u32], Fault>),
+        found: Found<'_, Self>,
     ) {
         let mut next = core::mem::take(&mut self.next);
         self.begin(&mut next, state, budget, Some(gone));
@@ -481,7 +469,7 @@ impl<'w, 's, S: System> View<'w, 's, S> {
         arrived: Option<usize>,
         late: Option<u32>,
         step: Move,
-        found: &mut impl FnMut(&mut Self, Move, Result<&[u32], Fault>),
+        found: Found<'_, Self>,
     ) {
         let outcome = self.outcome(state[1 + node], input);
         if let Some(fault) = &self.outcomes[outcome].fault {

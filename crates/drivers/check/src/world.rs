@@ -38,6 +38,11 @@ pub(crate) struct Way {
     pub(crate) to: NodeId,
 }
 
+/// Sorts frames by channel, those of one channel in their order. Not a part of what is generic: sorting is long, and compiled once.
+pub(crate) fn by_channel(sends: &mut [Id], ways: &[Way]) {
+    sends.sort_by_key(|&flight| ways[flight as usize].channel);
+}
+
 /// A node's answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
@@ -241,7 +246,7 @@ impl<'s, S: System> World<'s, S> {
             let case = &self.outcomes[case as usize];
             // Frames of one channel are compared in order, channels are not.
             let in_order = |mut sends: Vec<Id>| {
-                sends.sort_by_key(|&flight| self.ways[flight as usize].channel);
+                by_channel(&mut sends, &self.ways);
                 sends
             };
             let renamed = first.sends.iter().map(|&flight| self.flight_images[flight as usize * order + g]);

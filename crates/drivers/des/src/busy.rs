@@ -26,6 +26,7 @@ impl BusyBins {
     }
 
     /// Counts the time from `start` to `end`, which is not before what was counted last.
+    #[inline]
     pub(crate) fn extend(&mut self, start: Instant, end: Instant) {
         if start > self.until {
             self.add(self.since, self.until);
@@ -60,6 +61,7 @@ impl BusyBins {
         bins
     }
 
+    #[inline]
     fn add(&mut self, start: Instant, end: Instant) {
         let (mut start, end) = (start.since(self.origin).as_picos(), end.since(self.origin).as_picos());
         self.cover(end);

@@ -39,6 +39,7 @@ pub(crate) enum Source {
 const KIND_SHIFT: u32 = 22;
 
 impl Source {
+    #[inline]
     pub(crate) fn pack(self) -> u32 {
         let (kind, number) = match self {
             Self::Arrival(channel) => (0, channel),

@@ -76,11 +76,13 @@ impl Forwarding {
     }
 
     /// Whether a frame came from where its sender is, as far as that is known: by any of several ways of equal cost.
+    #[inline]
     pub(crate) fn is_foreign(&self, port: PortId, header: &RoceHeader) -> bool {
         self.routes.get(&number(header.source)).is_some_and(|bound| !bound.contains(&port))
     }
 
     /// The way of a frame whose flow is pinned.
+    #[inline]
     pub(crate) fn pinned(&self, port: PortId, header: &RoceHeader) -> Option<Way> {
         if self.pins.is_empty() {
             return None;

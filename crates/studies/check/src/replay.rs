@@ -22,6 +22,13 @@ use crate::flights::{Times, faults_of};
 
 type Sent<S> = (End, HeaderOf<S>, PayloadOf<S>);
 
+/// The places of frames by the end that sent them, those of one end in their order. Sorting is long, and compiled once.
+fn in_order(ends: &[End]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..ends.len()).collect();
+    order.sort_by_key(|&place| ends[place]);
+    order
+}
+
 /// A frame that is not in the path comes in the next step.
 const LATENCY: Duration = Duration::from_micros(1);
 
@@ -198,11 +205,13 @@ impl<S: Describe, D: Driver<S>> Run<'_, S, D> {
         &mut self,
         step: usize,
         taken: &Step<EngineOf<S>>,
-        mut found: Vec<Sent<S>>,
+        found: Vec<Sent<S>>,
     ) -> Result<(), Divergence> {
-        let mut expected = taken.sent.clone();
-        found.sort_by_key(|(end, ..)| *end);
-        expected.sort_by_key(|(end, ..)| *end);
+        let sorted = |sent: &[Sent<S>]| -> Vec<Sent<S>> {
+            let order = in_order(&sent.iter().map(|(end, ..)| *end).collect::<Vec<_>>());
+            order.into_iter().map(|place| sent[place].clone()).collect()
+        };
+        let (found, expected) = (sorted(&found), sorted(&taken.sent));
         if found != expected {
             let (expected, found) = (self.words(&expected), self.words(&found));
             return Err(Divergence::Sent { step, expected, found });

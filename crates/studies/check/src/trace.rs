@@ -29,7 +29,7 @@ impl<S: Describe> Sequence<'_, S> {
             let name = format!("to {}", self.network.name(self.network.across(end).node));
             let own = flights.iter().filter(|flight| flight.from == end);
             let mut slices: Vec<_> = own.flat_map(|flight| slices(self.network, flight, last)).collect();
-            slices.sort_by_key(|&(from, ..)| from);
+            by_start(&mut slices);
             // Slices of a track do not overlap; tracks of one name are shown as one.
             let mut tracks = vec![(trace.track(&name, Some(nodes[end.node.index()]))?, 0)];
             for (from, to, name_of_frame) in slices {
@@ -48,6 +48,11 @@ impl<S: Describe> Sequence<'_, S> {
         trace.instant(track, time_of(last), &fault.to_string())?;
         trace.finish()
     }
+}
+
+/// Sorting is long, and compiled once.
+fn by_start(slices: &mut [(usize, usize, String)]) {
+    slices.sort_by_key(|&(from, ..)| from);
 }
 
 /// A frame as it is shown, and its copy: from one step to another. What has not arrived is on its way until after the `last`.

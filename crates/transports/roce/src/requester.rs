@@ -126,6 +126,7 @@ impl Requester {
         }
     }
 
+    #[inline]
     pub(crate) fn wants_transmit(&self, config: &QueuePairConfig) -> bool {
         let window = u64::from(config.max_outstanding_packets);
         let has_new =
@@ -146,6 +147,7 @@ impl Requester {
     }
 
     /// The packet to send next, behind numbers that are skipped.
+    #[inline]
     fn next_packet(&self) -> Option<u64> {
         self.queue.get(self.cursor).map(|work| self.next.max(work.first))
     }
@@ -397,6 +399,7 @@ impl Requester {
     }
 
     /// Puts `next` at `count`, which is not before the work at the cursor.
+    #[inline]
     fn move_next(&mut self, count: u64) {
         self.next = count;
         self.asked = self.asked.min(count);
