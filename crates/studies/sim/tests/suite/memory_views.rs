@@ -120,7 +120,7 @@ fn a_trace_shows_each_wave_in_its_entry_of_the_wave_tables() {
             bytes.extend(entry.slices.iter().map(|(_, _, name)| {
                 let range =
                     name.strip_prefix("bytes ").and_then(|name| name.split(',').next()).expect("a range");
-                let (start, end) = range.split_once("../..").expect("a range");
+                let (start, end) = range.split_once("..").expect("a range");
                 (start.parse().expect("a number"), end.parse().expect("a number"))
             }));
         }
