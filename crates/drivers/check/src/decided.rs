@@ -4,19 +4,18 @@ use std::collections::BTreeSet;
 
 use crate::choice::Choice;
 use crate::state::{Part, View, without_faults};
-use crate::system::System;
 
 /// States to look at from each state of a way before it counts as undecided.
 const MOST_STATES: usize = 1 << 14;
 
 /// After how many steps of a way no run is right any more, if no more faults happen; the number of its states where none of them is
 /// known to be so. Once it is so it stays so.
-pub(crate) fn after<S: System>(view: &mut View<'_, '_, S>, states: &[Vec<u32>]) -> usize {
+pub(crate) fn after(view: &mut View<'_, '_>, states: &[Vec<u32>]) -> usize {
     states.partition_point(|state| may_end(view, state))
 }
 
 /// Whether some run from a state ends right without more faults, as far as that can be seen.
-fn may_end<S: System>(view: &mut View<'_, '_, S>, state: &[u32]) -> bool {
+fn may_end(view: &mut View<'_, '_>, state: &[u32]) -> bool {
     let mut seen = BTreeSet::new();
     let mut waiting = vec![without_faults(state)];
     while let Some(mut state) = waiting.pop() {

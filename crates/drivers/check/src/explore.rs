@@ -13,12 +13,14 @@ use crate::decided;
 use crate::exploration::{Exploration, Progress, Statistics, Unfinished};
 use crate::fault::Fault;
 use crate::independence::{Halt, Independence, Watch};
+use crate::nodes::Engines;
 use crate::parallel::share;
 use crate::path::{self, Path};
 use crate::state::{Move, Part, View};
+use crate::step::Setting;
 use crate::system::System;
 use crate::visited::{SHARDS, Shard, StateId, place_of, shard_of};
-use crate::world::World;
+use crate::world::{self, World};
 
 /// How an exploration ends.
 #[derive(Debug)]
@@ -125,7 +127,44 @@ pub fn explore_in_turns<S: System>(
     patience: Patience,
     progress: Progress<'_>,
 ) -> (Statistics, Verdict<S>) {
-    let world = Mutex::new(World::new(system, rules.at_once, rules.symmetry));
+    let links = system.links();
+    let symmetries = if rules.symmetry { system.symmetries() } else { Vec::new() };
+    let renamings = world::renamings(system.members().len(), symmetries, &links);
+    let mut engines = Engines::new(Setting::new(system, rules.at_once, &links), renamings.clone());
+    let world = World::new(&mut engines, system.notices(), renamings, &links);
+    let (statistics, conclusion) = take_turns(world, rules, patience, progress);
+    let verdict = match conclusion {
+        Conclusion::Correct => Verdict::Correct,
+        Conclusion::Unfinished(why) => Verdict::Unfinished(why),
+        Conclusion::Wrong { fault, steps, states, decided } => {
+            let path = path::describe_all(&engines, &steps, &states);
+            Verdict::Wrong { fault, path, decided }
+        }
+    };
+    (statistics, verdict)
+}
+
+/// How an exploration ends, by numbers.
+enum Conclusion {
+    Correct,
+    Wrong {
+        fault: Fault,
+        /// A short way there.
+        steps: Vec<Move>,
+        /// The states on that way, the first one before its first step.
+        states: Vec<Vec<u32>>,
+        decided: usize,
+    },
+    Unfinished(Unfinished),
+}
+
+fn take_turns(
+    world: World<'_>,
+    rules: Exploration,
+    patience: Patience,
+    progress: Progress<'_>,
+) -> (Statistics, Conclusion) {
+    let world = Mutex::new(world);
     let mut independence = Independence::new(&world.lock().expect("no thread panics with the world"));
     let (mut is_careful, is_reduced) = (false, Cell::new(true));
     let asked = rules;
@@ -149,7 +188,7 @@ pub fn explore_in_turns<S: System>(
             break;
         }
         match found_out(rules, patience) {
-            Some((_, Verdict::Correct)) => {}
+            Some((_, Conclusion::Correct)) => {}
             // What is wrong with few faults is wrong with more, and shows better so.
             Some(found) => return found,
             None => break,
@@ -199,14 +238,14 @@ enum Restart {
 }
 
 /// Explores all. With `is_careful` whatever comes back to an earlier state is looked at whole.
-fn attempt<S: System>(
-    world: &Mutex<World<'_, S>>,
+fn attempt(
+    world: &Mutex<World<'_>>,
     rules: Exploration,
     is_careful: bool,
     patience: Patience,
     independence: &mut Independence,
     progress: Progress<'_>,
-) -> Result<(Statistics, Verdict<S>), Restart> {
+) -> Result<(Statistics, Conclusion), Restart> {
     let mut views: Vec<_> = (0..rules.threads.max(1)).map(|_| View::new(world, rules)).collect();
     let mut shards: Vec<Shard> = (0..SHARDS).map(Shard::new).collect();
     let mut graph = Graph::default();
@@ -241,7 +280,7 @@ fn attempt<S: System>(
         let holds = match holds {
             Ok(holds) => holds,
             Err(Halt::Patience) => return Err(Restart::Patience),
-            Err(Halt::Unfinished(why)) => return Ok((statistics, Verdict::Unfinished(why))),
+            Err(Halt::Unfinished(why)) => return Ok((statistics, Conclusion::Unfinished(why))),
         };
         if rules.uses_persistent_sets() {
             let node_states = world.lock().expect("no thread panics with the world").node_states() as u64;
@@ -267,10 +306,11 @@ fn attempt<S: System>(
                     return Err(Restart::Dependence);
                 }
                 statistics.distinct = shards.iter().map(|shard| shard.len() as u64).sum();
-                let way = path::to(world, &mut views[0], &shards, root, state, Some(step));
+                let way = path::to(&mut views[0], &shards, root, state, Some(step));
                 let decided = decided::after(&mut views[0], &way.states);
-                let fault = way.fault.unwrap_or(fault);
-                return Ok((statistics, Verdict::Wrong { fault, path: way.path, decided }));
+                let path::Way { steps, states, fault: found } = way;
+                let fault = found.unwrap_or(fault);
+                return Ok((statistics, Conclusion::Wrong { fault, steps, states, decided }));
             }
             take_in(&mut views, &mut round, &mut shards, &mut next);
             for piece in round {
@@ -288,7 +328,7 @@ fn attempt<S: System>(
                 return Err(Restart::Patience);
             }
             if let Err(why) = look(&statistics, rules.memory, progress) {
-                return Ok((statistics, Verdict::Unfinished(why)));
+                return Ok((statistics, Conclusion::Unfinished(why)));
             }
         }
         drop(pieces);
@@ -311,7 +351,7 @@ fn attempt<S: System>(
         Ok(holds) if holds && wrong_since.is_none() => {}
         Ok(_) => return Err(Restart::Dependence),
         Err(Halt::Patience) => return Err(Restart::Patience),
-        Err(Halt::Unfinished(why)) => return Ok((statistics, Verdict::Unfinished(why))),
+        Err(Halt::Unfinished(why)) => return Ok((statistics, Conclusion::Unfinished(why))),
     }
     if rules.uses_persistent_sets() && world.lock().expect("no thread panics with the world").frames_call() {
         return Err(Restart::Notice);
@@ -320,20 +360,21 @@ fn attempt<S: System>(
         return Err(Restart::PutOff);
     }
     Ok(match graph.first_without_end(&shards) {
-        None => (statistics, Verdict::Correct),
+        None => (statistics, Conclusion::Correct),
         Some(state) => {
-            let way = path::to(world, &mut views[0], &shards, root, state, None);
+            let way = path::to(&mut views[0], &shards, root, state, None);
             let decided = decided::after(&mut views[0], &way.states);
-            (statistics, Verdict::Wrong { fault: Fault::Livelock, path: way.path, decided })
+            let path::Way { steps, states, .. } = way;
+            (statistics, Conclusion::Wrong { fault: Fault::Livelock, steps, states, decided })
         }
     })
 }
 
 /// Finds out what must be known of the frames of a level before it is expanded; whether all that was known before still holds.
-fn settle<S: System>(
-    world: &Mutex<World<'_, S>>,
+fn settle(
+    world: &Mutex<World<'_>>,
     independence: &mut Independence,
-    views: &mut [View<'_, '_, S>],
+    views: &mut [View<'_, '_>],
     level: &[Frontier],
     watch: Watch<'_>,
 ) -> Result<bool, Halt> {
@@ -379,8 +420,8 @@ fn pieces_of(level: &[Frontier]) -> impl Iterator<Item = Piece> {
 }
 
 /// Finds what follows the states of a piece.
-fn expand<S: System>(
-    view: &mut View<'_, '_, S>,
+fn expand(
+    view: &mut View<'_, '_>,
     frontier: &Frontier,
     piece: &mut Piece,
     shards: &[Shard],
@@ -394,7 +435,7 @@ fn expand<S: System>(
         let mut steps = 0;
         // Whether a step leads back: then the others might be put off for ever.
         let leads_back = Cell::new(false);
-        let mut note = |view: &mut View<'_, '_, S>, step: Move, next: Result<&[u32], Fault>| {
+        let mut note = |view: &mut View<'_, '_>, step: Move, next: Result<&[u32], Fault>| {
             steps += 1;
             let next = match next {
                 Ok(next) => next,

@@ -31,7 +31,6 @@ use crate::causality::Causality;
 use crate::exploration::Unfinished;
 use crate::input::{CLOCK, Input, LATE};
 use crate::interned::Id;
-use crate::system::System;
 use crate::world::{World, by_channel};
 
 /// A few frames, or where they are in a state.
@@ -103,7 +102,7 @@ pub(crate) struct Independence {
 }
 
 impl Independence {
-    pub(crate) fn new<S: System>(world: &World<'_, S>) -> Self {
+    pub(crate) fn new(world: &World<'_>) -> Self {
         let hasher = FixedState::with_seed(2);
         Self {
             arrivals: Vec::new(),
@@ -131,9 +130,9 @@ impl Independence {
 
     /// Learns what has come to nodes since, and answers `questions`; whether all that was answered before still holds, as far as
     /// that is looked at: all of it if it is the last time, and otherwise when much is new.
-    pub(crate) fn settle<S: System>(
+    pub(crate) fn settle(
         &mut self,
-        world: &mut World<'_, S>,
+        world: &mut World<'_>,
         questions: BTreeSet<Question>,
         is_last: bool,
         watch: Watch<'_>,
@@ -178,7 +177,7 @@ impl Independence {
     }
 
     /// Takes in what is new, and closes what is known under exchange.
-    fn learn<S: System>(&mut self, world: &mut World<'_, S>, watch: &mut Seldom<'_>) -> Result<(), Halt> {
+    fn learn(&mut self, world: &mut World<'_>, watch: &mut Seldom<'_>) -> Result<(), Halt> {
         while self.known < world.asked().len() || !self.open.is_empty() {
             let mut open = core::mem::take(&mut self.open);
             self.note(world, &mut open);
@@ -195,7 +194,7 @@ impl Independence {
     }
 
     /// Notes new answers of the world, and puts the pairs that they make into `pairs`.
-    fn note<S: System>(&mut self, world: &mut World<'_, S>, pairs: &mut Vec<Pair>) {
+    fn note(&mut self, world: &mut World<'_>, pairs: &mut Vec<Pair>) {
         self.arrivals.resize(world.node_states(), Vec::new());
         self.before.resize(world.node_states(), Vec::new());
         self.causality.grow(world.node_states(), world.ways().len());
@@ -227,7 +226,7 @@ impl Independence {
 
     /// Where two frames may arrive one after the other, they may the other way round: unless they come over one channel in order, or
     /// the second answers the first. The world notes what is new.
-    fn exchange<S: System>(&mut self, world: &mut World<'_, S>, (node_state, first, second): Pair) {
+    fn exchange(&mut self, world: &mut World<'_>, (node_state, first, second): Pair) {
         let channel = |frame: u32| world.ways()[(frame & !LATE) as usize].channel;
         let is_clock = first == CLOCK || second == CLOCK;
         if first == second || !is_clock && (first | second) & LATE == 0 && channel(first) == channel(second) {
@@ -246,15 +245,15 @@ impl Independence {
     }
 
     /// Whether frames commute with all that may come before them. States in `good` are known to be fine, and more are put there.
-    fn is_independent<S: System>(
+    fn is_independent(
         &mut self,
-        world: &mut World<'_, S>,
+        world: &mut World<'_>,
         question: &Question,
         good: &mut HashSet<Id, FixedState>,
         watch: &mut Seldom<'_>,
     ) -> Result<bool, Halt> {
         let Question { flights, late, node_state } = question;
-        let channel = |world: &World<'_, S>, frame: u32| match frame {
+        let channel = |world: &World<'_>, frame: u32| match frame {
             CLOCK => NO_CHANNEL,
             frame => world.ways()[(frame & !LATE) as usize].channel,
         };
@@ -283,9 +282,9 @@ impl Independence {
     }
 
     /// Whether a frame does nothing in a state of a node, nor in any that may follow. States in `good` as above.
-    fn is_ignored<S: System>(
+    fn is_ignored(
         &mut self,
-        world: &mut World<'_, S>,
+        world: &mut World<'_>,
         frame: u32,
         node_state: Id,
         good: &mut HashSet<Id, FixedState>,
@@ -309,7 +308,7 @@ impl Independence {
     }
 
     /// Whether two frames, or a frame and that the clock moves on, lead to the same in both orders: the same state, the same frames in the same order on each channel.
-    fn commute<S: System>(&mut self, world: &mut World<'_, S>, node_state: Id, a: u32, b: u32) -> bool {
+    fn commute(&mut self, world: &mut World<'_>, node_state: Id, a: u32, b: u32) -> bool {
         let (a, b) = (a & !LATE, b & !LATE);
         if let Some(&known) = self.commuting.get(&(node_state, a, b)) {
             return known;

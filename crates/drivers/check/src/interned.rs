@@ -31,10 +31,6 @@ impl<T: Eq + Hash> Interned<T> {
     pub(crate) fn get(&self, id: Id) -> &T {
         &self.values[id as usize]
     }
-
-    pub(crate) fn len(&self) -> usize {
-        self.values.len()
-    }
 }
 
 /// A 64-bit hash of a value, the same in every run.

@@ -11,7 +11,7 @@
 //! ## What a state is
 //! A network's state is what its nodes hold and what its links carry. A node's state is its engine, the timers that it has
 //! armed and its owner. There are few of those, and the engine's answer to an input depends on nothing else, so every state
-//! of a node is kept once and has a number (`interned.rs`), and every answer is computed once (`world.rs`). A state of the
+//! of a node is kept once and has a number (`interned.rs`, `nodes.rs`), and every answer is computed once (`world.rs`). A state of the
 //! network is then a short list of numbers (`state.rs`), and a step is a lookup: the engine's code runs once for
 //! each of them, however many states of the network they make.
 //!
@@ -64,6 +64,7 @@ mod fault;
 mod independence;
 mod input;
 mod interned;
+mod nodes;
 mod panics;
 mod parallel;
 mod path;

@@ -1,17 +1,16 @@
 //! A way from the beginning to a fault, step by step, in terms that a reader or another driver understands.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 use quincunx_engine::{Engine, PortId};
 
 use crate::choice::Choice;
 use crate::fault::Fault;
 use crate::input::{Input, LATE};
+use crate::nodes::Engines;
 use crate::state::{MOST_STEPS, Move, Part, View};
 use crate::system::{End, NodeId, System};
 use crate::visited::{Shard, StateId, ancestry};
-use crate::world::World;
 
 /// What happens in a step.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -120,8 +119,8 @@ pub(crate) fn code(step: Move) -> u64 {
 }
 
 /// A way, and where it leads.
-pub(crate) struct Way<S: System> {
-    pub(crate) path: Path<S>,
+pub(crate) struct Way {
+    pub(crate) steps: Vec<Move>,
     /// The states that it passes, the first one before its first step. The step to a fault leads to none.
     pub(crate) states: Vec<Vec<u32>>,
     /// What its last step leads to, if that is a fault.
@@ -130,14 +129,13 @@ pub(crate) struct Way<S: System> {
 
 /// The way to `state`, and one step on: the one with the code `last`, and the fault that it leads to. The way may come to a state
 /// that is symmetric to the one that was expanded; then it is a step that is symmetric to that one.
-pub(crate) fn to<S: System>(
-    world: &Mutex<World<'_, S>>,
-    view: &mut View<'_, '_, S>,
+pub(crate) fn to(
+    view: &mut View<'_, '_>,
     shards: &[Shard],
     root: StateId,
     state: StateId,
     last: Option<u64>,
-) -> Way<S> {
+) -> Way {
     let way = ancestry(shards, root, state);
     let mut fingerprints: BTreeMap<StateId, u64> = way.iter().map(|&id| (id, 0)).collect();
     for (fingerprint, id) in shards.iter().flat_map(Shard::entries) {
@@ -154,7 +152,7 @@ pub(crate) fn to<S: System>(
     assert!(is_found, "a state follows the one it was reached from");
     for leg in legs.into_iter().rev() {
         for (step, next) in leg {
-            steps.push(describe(world, &state, step));
+            steps.push(step);
             states.push(next.clone());
             state = next;
         }
@@ -167,10 +165,10 @@ pub(crate) fn to<S: System>(
         });
         let place = found.iter().position(|(step, _)| code(*step) == last).unwrap_or(0);
         let (step, found) = found.into_iter().nth(place).expect("a step from the state leads to a fault");
-        steps.push(describe(world, &state, step));
+        steps.push(step);
         fault = Some(found);
     }
-    Way { path: Path(steps), states, fault }
+    Way { steps, states, fault }
 }
 
 /// Steps from one state that is kept to the next, each with the state that follows.
@@ -178,7 +176,7 @@ type Leg = Vec<(Move, Vec<u32>)>;
 
 /// Finds the legs from `state` to the states with the fingerprints `way`, last leg first. Of several that lead to states that
 /// are symmetric only one may lead on: what is passed between them depends on the order of nodes.
-fn follow<S: System>(view: &mut View<'_, '_, S>, state: &[u32], way: &[u64], legs: &mut Vec<Leg>) -> bool {
+fn follow(view: &mut View<'_, '_>, state: &[u32], way: &[u64], legs: &mut Vec<Leg>) -> bool {
     let Some((&fingerprint, rest)) = way.split_first() else { return true };
     let mut found: Vec<Leg> = Vec::new();
     // In the order in which they are expanded.
@@ -213,27 +211,35 @@ fn follow<S: System>(view: &mut View<'_, '_, S>, state: &[u32], way: &[u64], leg
     })
 }
 
+/// A way in the reader's terms.
+pub(crate) fn describe_all<S: System>(
+    engines: &Engines<'_, S>,
+    steps: &[Move],
+    states: &[Vec<u32>],
+) -> Path<S> {
+    Path(steps.iter().zip(states).map(|(step, state)| describe(engines, state, *step)).collect())
+}
+
 /// A step in the reader's terms: runs the engine once more.
-fn describe<S: System>(world: &Mutex<World<'_, S>>, state: &[u32], step: Move) -> Step<S::Engine> {
-    let world = world.lock().expect("no thread panics with the world");
+fn describe<S: System>(engines: &Engines<'_, S>, state: &[u32], step: Move) -> Step<S::Engine> {
     let (node, input) = match step {
         Move::Deliver(flight)
         | Move::Duplicate(flight)
         | Move::Delay(flight)
         | Move::Lose(flight)
-        | Move::Mark(flight) => (world.flight(flight & !LATE).to.node, Input::Frame(flight & !LATE)),
+        | Move::Mark(flight) => (engines.flight(flight & !LATE).to.node, Input::Frame(flight & !LATE)),
         Move::Act { node, input } | Move::FireEarly { node, input } => (NodeId(node as u16), input),
         Move::Clock => (NodeId(0), Input::Clock),
     };
     let action = match input {
         Input::Frame(flight) | Input::Late(flight) => {
-            let flight = world.flight(flight);
+            let flight = engines.flight(flight);
             let (from, header, payload) = (flight.from, flight.header.clone(), flight.payload.clone());
             match step {
                 Move::Lose(_) => Action::Loss { from, header, payload },
                 Move::Delay(_) => Action::Delay { from, header, payload },
                 Move::Mark(_) => {
-                    let marked = world.marked_header(&header).expect("it has been marked");
+                    let marked = engines.marked_header(&header).expect("it has been marked");
                     Action::Mark { from, header, payload, marked }
                 }
                 Move::Deliver(flight) => Action::Arrival { from, header, payload, late: flight & LATE != 0 },
@@ -241,18 +247,18 @@ fn describe<S: System>(world: &Mutex<World<'_, S>>, state: &[u32], step: Move) -
             }
         }
         Input::Timer(timer) => {
-            Action::Timer { timer: world.timer(timer), early: matches!(step, Move::FireEarly { .. }) }
+            Action::Timer { timer: engines.timer(timer), early: matches!(step, Move::FireEarly { .. }) }
         }
         Input::Slot(port) => Action::Slot(port),
         Input::Command => Action::Command,
         Input::Notice(notice) => Action::Notice(notice),
         Input::Clock => Action::Clock,
     };
-    let before = world.node_state(state[1 + node.index()]);
+    let before = engines.node_state(state[1 + node.index()]);
     if let Move::Lose(_) | Move::Delay(_) | Move::Mark(_) | Move::Clock = step {
-        return Step { node, action, sent: Vec::new(), drops: Vec::new(), done: world.is_done(before) };
+        return Step { node, action, sent: Vec::new(), drops: Vec::new(), done: engines.is_done(before) };
     }
-    let answer = world.run(before, input);
+    let answer = engines.run(before, input);
     let sent = answer.sends.into_iter().map(|flight| (flight.from, flight.header, flight.payload)).collect();
-    Step { node, action, sent, drops: answer.drops, done: world.is_done(&answer.next) }
+    Step { node, action, sent, drops: answer.drops, done: engines.is_done(&answer.next) }
 }

@@ -15,8 +15,8 @@ use crate::fault::Fault;
 use crate::independence::{FrameSet, Question};
 use crate::input::{Input, LATE};
 use crate::interned::Id;
-use crate::system::System;
-use crate::world::{Facts, Outcome, Way, World};
+use crate::nodes::Facts;
+use crate::world::{Outcome, Way, World};
 
 /// What is left of what may go wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -117,8 +117,8 @@ pub(crate) enum Part<'p> {
 pub(crate) type Found<'f, View> = &'f mut dyn FnMut(&mut View, Move, Result<&[u32], Fault>);
 
 /// What one thread knows of the world: a copy that is brought up to date when something is missing.
-pub(crate) struct View<'w, 's, S: System> {
-    world: &'w Mutex<World<'s, S>>,
+pub(crate) struct View<'w, 'n> {
+    world: &'w Mutex<World<'n>>,
     rules: Exploration,
     nodes: usize,
     /// Whether the control plane may give notices.
@@ -138,8 +138,8 @@ pub(crate) struct View<'w, 's, S: System> {
     onward: Vec<u32>,
 }
 
-impl<'w, 's, S: System> View<'w, 's, S> {
-    pub(crate) fn new(world: &'w Mutex<World<'s, S>>, rules: Exploration) -> Self {
+impl<'w, 'n> View<'w, 'n> {
+    pub(crate) fn new(world: &'w Mutex<World<'n>>, rules: Exploration) -> Self {
         let (nodes, has_notices, order) = {
             let world = world.lock().expect("no thread panics with the world");
             (world.initial.len(), world.notices() > 0, world.order())
@@ -178,7 +178,7 @@ impl<'w, 's, S: System> View<'w, 's, S> {
         core::iter::once(budget.encode()).chain(world.initial.iter().copied()).collect()
     }
 
-    fn catch_up<T>(&mut self, ask: impl FnOnce(&mut World<'s, S>) -> T) -> T {
+    fn catch_up<T>(&mut self, ask: impl FnOnce(&mut World<'n>) -> T) -> T {
         let mut world = self.world.lock().expect("no thread panics with the world");
         let answer = ask(&mut world);
         self.hashes.extend_from_slice(&world.hashes()[self.hashes.len()..]);
@@ -328,8 +328,7 @@ impl<'w, 's, S: System> View<'w, 's, S> {
         steps
     }
 
-    /// Calls `found` with every step from `state`, or a part of them: the state that follows, or the fault that it leads to. It is compiled
-    /// once for each system, whoever calls.
+    /// Calls `found` with every step from `state`, or a part of them: the state that follows, or the fault that it leads to.
     pub(crate) fn each_step(&mut self, state: &[u32], part: Part<'_>, found: Found<'_, Self>) {
         let budget = Budget::decode(state[0]);
         let (nodes, flights) = state[1..].split_at(self.nodes);

@@ -27,11 +27,6 @@ impl<'s, S: System> Setting<'s, S> {
         Self { system, at_once, notices: system.notices(), across: ends.collect() }
     }
 
-    /// The ends of all links.
-    pub(crate) fn ends(&self) -> impl Iterator<Item = End> {
-        self.across.keys().copied()
-    }
-
     /// The other end of a link.
     fn across(&self, end: End) -> Option<End> {
         self.across.get(&end).copied()

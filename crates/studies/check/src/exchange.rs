@@ -79,21 +79,18 @@ pub enum ExchangeError {
     Rejected(#[from] StationRejected),
 }
 
-/// Two queue pairs to explore.
-pub type Exchange = Network<Pair>;
-
 /// Node 0 sends, node 1 receives.
 #[derive(Clone, Debug)]
 pub struct Pair {
     setup: ExchangeSetup,
 }
 
-impl Network<Pair> {
-    /// The network of a set-up.
+impl Network {
+    /// Two queue pairs to explore.
     ///
     /// # Errors
     /// If there are too many packets, or a host refuses its queue pair.
-    pub fn new(setup: ExchangeSetup) -> Result<Self, ExchangeError> {
+    pub fn of_queue_pairs(setup: ExchangeSetup) -> Result<Self, ExchangeError> {
         let packets = setup.packets * u32::from(setup.messages);
         if !(1..=Provenance::NUMBERS as u32).contains(&packets) {
             return Err(ExchangeError::Packets { found: packets });
@@ -112,7 +109,8 @@ impl Network<Pair> {
             station(StationKind::Host, [StationCommand::Host(HostCommand::Install(Box::new(group)))])
         };
         let plain = ExchangeSetup { mutation: None, ..setup };
-        let plain = setup.mutation.map(|_| Self::new(plain)).transpose()?.map(|plain| plain.stations);
+        let plain =
+            setup.mutation.map(|_| Self::of_queue_pairs(plain)).transpose()?.map(|plain| plain.stations);
         let stations = vec![host(SENDER, RECEIVER)?, host(RECEIVER, SENDER)?];
         let ends = [end(SENDER), end(RECEIVER)];
         let [sender, receiver] = ends.map(endpoint);
@@ -370,7 +368,7 @@ impl Study for QueuePairStudy {
             KINDS.iter().find(|(name, _)| *name == collective).expect("it is asked whether it takes it");
         let packets = arguments.packets.unwrap_or(3);
         let mutation = arguments.mutate.as_deref().map(str::parse).transpose();
-        let exchange = Exchange::new(ExchangeSetup {
+        let exchange = Network::of_queue_pairs(ExchangeSetup {
             kind: *kind,
             reliability: self.reliability,
             asks_again: true,

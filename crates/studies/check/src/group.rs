@@ -250,9 +250,6 @@ fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     if names.is_empty() { "no collective".to_owned() } else { names.join(", ") }
 }
 
-/// A group to explore.
-pub type GroupNetwork = Network<Designed>;
-
 /// What a design says of its group. Nodes are numbered as in the wiring.
 #[derive(Clone, Debug)]
 pub struct Designed {
@@ -270,12 +267,12 @@ pub struct Designed {
     dissent: Option<(Rank, Disagreement)>,
 }
 
-impl Network<Designed> {
+impl Network {
     /// The network of a set-up, with the group installed.
     ///
     /// # Errors
     /// If the group is too large, the design refuses it, or it is not explored.
-    pub fn new(setup: &GroupSetup) -> Result<Self, Refusal> {
+    pub fn of_group(setup: &GroupSetup) -> Result<Self, Refusal> {
         setup.check()?;
         let settings = setup.settings()?;
         let wiring = Wiring::of(&setup.scenario.fabric).expect("designs above queue pairs run among hosts");

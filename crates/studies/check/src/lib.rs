@@ -1,14 +1,14 @@
 //! What the checker explores: hosts and switches, put together from the engines that also run on real networks,
 //! and what must hold in it.
 //!
-//! A [`Network`] of one [`Protocol`] is a [`System`](quincunx_driver_check::System) for `driver-check`; payloads say
+//! A [`Network`] with its [`Protocol`] is a [`System`](quincunx_driver_check::System) for `driver-check`; payloads say
 //! which ranks' which elements are in each element, so that data that is lost, counted twice or another packet's is seen whatever the
 //! numbers are:
 //!
-//! - [`GroupNetwork`]: a group of any design of a catalog, as the manager would set it up, on a tree, a ring or a mesh;
+//! - [`Network::of_group`]: a group of any design of a catalog, as the manager would set it up, on a tree, a ring or a mesh;
 //! - [`MemoryGroup`]: the same on a memory fabric, accelerators around switches;
-//! - [`Study`]: what is no design: two queue pairs and nothing else ([`Exchange`]), MultiWrite with tables that no plan makes
-//!   ([`Relays`]), the rules of [`earlier`] systems.
+//! - [`Study`]: what is no design: two queue pairs and nothing else ([`Network::of_queue_pairs`]), MultiWrite with tables that no plan makes
+//!   ([`Network::of_relays`]), the rules of [`earlier`] systems.
 //!
 //! [`Subject::find`] knows all by name. What is found wrong is a [`Path`]: printed and traced by [`Sequence`], and run once more by
 //! drivers that share no code with the explorer: in virtual time by [`replay`], and by [`replay_as_bytes`] on nodes of the network
@@ -53,13 +53,13 @@ pub use quincunx_roce::{Mutation as QueuePairMutation, Reliability};
 pub use replay::{Divergence, replay, replay_as_bytes};
 
 pub use control::{ControlOwner, ControlPlane, ControlSetup};
-pub use exchange::{Exchange, ExchangeError, ExchangeSetup, Kind, Messages, Pair};
+pub use exchange::{ExchangeError, ExchangeSetup, Kind, Messages, Pair};
 pub use explored::{Counterexample, Explored, Finding};
-pub use group::{Designed, Explorer, GroupNetwork, GroupSetup};
+pub use group::{Designed, Explorer, GroupSetup};
 pub use locks::{LockFrame, LockNode, LockOwner, LockPlaces, LockSetup, Locks};
 pub use memory::{Begin, MemoryGroup, MemoryGroupSetup, MemoryNode, MemoryNodeEvent};
 pub use network::{MOST_GROUPS, Membership, Network, OwnWrite, OwnWrites, Owner, Protocol, Task};
-pub use relays::{MultiWrite, Pattern, RelayError, RelayMutation, RelaySetup, Relays};
+pub use relays::{MultiWrite, Pattern, RelayError, RelayMutation, RelaySetup};
 pub use standby::Standby;
 pub use studies::{STUDIES, summary as studies_summary};
 pub use study::Study;

@@ -1,7 +1,9 @@
 //! A network to explore: hosts and switches on links, and ranks that run collectives one after the other. What is particular to
 //! one protocol is its [`Protocol`].
 
+use std::fmt::Debug;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use quincunx_collective::{
     Collective, DataType, GroupId, Payload, Provenance, Rank, ReduceOp, Reduction, Routes,
@@ -84,7 +86,7 @@ pub struct OwnWrite {
 }
 
 /// What is particular to the network of one protocol.
-pub trait Protocol: Sync {
+pub trait Protocol: Send + Sync + Debug {
     /// A node's name.
     fn name(&self, node: NodeId) -> String;
 
@@ -220,8 +222,8 @@ fn set(bits: &mut u16, bit: usize) -> bool {
 
 /// A network to explore.
 #[derive(Clone, Debug)]
-pub struct Network<P: Protocol> {
-    protocol: P,
+pub struct Network {
+    protocol: Arc<dyn Protocol>,
     pub(crate) stations: Vec<Station<Provenance>>,
     links: Vec<[End; 2]>,
     connections: Connections,
@@ -229,26 +231,21 @@ pub struct Network<P: Protocol> {
     plain: Option<Vec<Station<Provenance>>>,
 }
 
-impl<P: Protocol> Network<P> {
+impl Network {
     /// `stations` by number, on links.
     pub(crate) fn on(
         links: Vec<[End; 2]>,
         stations: Vec<Station<Provenance>>,
         connections: Connections,
-        protocol: P,
+        protocol: impl Protocol + 'static,
     ) -> Self {
-        Self { protocol, stations, links, connections, plain: None }
+        Self { protocol: Arc::new(protocol), stations, links, connections, plain: None }
     }
 
     /// The same, whose nodes break a rule that `plain` nodes keep.
     pub(crate) fn beside(mut self, plain: Option<Vec<Station<Provenance>>>) -> Self {
         self.plain = plain;
         self
-    }
-
-    /// What is particular to it.
-    pub fn protocol(&self) -> &P {
-        &self.protocol
     }
 
     /// The group whose next collective a node starts: the one that has started fewest.
@@ -263,7 +260,7 @@ impl<P: Protocol> Network<P> {
     }
 }
 
-impl<P: Protocol> Describe for Network<P> {
+impl Describe for Network {
     fn name(&self, node: NodeId) -> String {
         self.protocol.name(node)
     }
@@ -338,7 +335,7 @@ impl<P: Protocol> Describe for Network<P> {
     }
 }
 
-impl<P: Protocol> Wired for Network<P> {
+impl Wired for Network {
     type Codec = RoceProvenanceCodec;
 
     fn codec(&self, node: NodeId) -> RoceProvenanceCodec {
@@ -346,7 +343,7 @@ impl<P: Protocol> Wired for Network<P> {
     }
 }
 
-impl<P: Protocol> System for Network<P> {
+impl System for Network {
     type Engine = Station<Provenance>;
     type Owner = Owner;
 

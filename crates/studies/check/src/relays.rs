@@ -106,24 +106,21 @@ pub enum RelayError {
     Rejected(#[from] StationRejected),
 }
 
-/// Hosts that write and relay, to explore.
-pub type Relays = Network<MultiWrite>;
-
 /// MultiWrite between four hosts.
 #[derive(Clone, Debug)]
 pub struct MultiWrite {
     setup: RelaySetup,
 }
 
-impl Network<MultiWrite> {
-    /// The network of a set-up, with the group installed.
+impl Network {
+    /// Hosts that write and relay, to explore, with the group installed.
     ///
     /// # Errors
     /// If the set-up makes no sense, or a host refuses it.
-    pub fn new(setup: RelaySetup) -> Result<Self, RelayError> {
+    pub fn of_relays(setup: RelaySetup) -> Result<Self, RelayError> {
         setup.check()?;
         let plain = RelaySetup { mutation: None, ..setup };
-        let plain = setup.mutation.map(|_| Self::new(plain)).transpose()?.map(|plain| plain.stations);
+        let plain = setup.mutation.map(|_| Self::of_relays(plain)).transpose()?.map(|plain| plain.stations);
         let install = |rank| {
             let group = HostGroup {
                 group: GROUP,
@@ -426,7 +423,7 @@ impl Study for RelayStudy {
             .map_err(|error| Refusal::of(&error))?;
         let (packets, senders) = (arguments.packets.unwrap_or(2), arguments.senders.unwrap_or(2));
         let mutation = arguments.mutate.as_deref().map(str::parse).transpose();
-        let relays = Relays::new(RelaySetup {
+        let relays = Network::of_relays(RelaySetup {
             topology,
             pattern: *pattern,
             senders,

@@ -7,8 +7,9 @@ use quincunx_design::{AnyDesign, Catalog, FabricKind, Refusal};
 use quincunx_scenario::{Override, Scenario, ScenarioError};
 
 use crate::explored::Explored;
-use crate::group::{Explorer, GroupNetwork, GroupSetup};
+use crate::group::{Explorer, GroupSetup};
 use crate::memory::{MemoryGroup, MemoryGroupSetup};
+use crate::network::Network;
 use crate::studies::STUDIES;
 use crate::study::Study;
 
@@ -346,7 +347,7 @@ fn group(
         setup.packets = 2 * design.transport(&setup.settings()?)?.window_packets() + 1;
     }
     Ok(Subject {
-        network: Box::new(GroupNetwork::new(&setup)?),
+        network: Box::new(Network::of_group(&setup)?),
         tree: Some(tree.to_owned()),
         packets: setup.packets,
         senders,

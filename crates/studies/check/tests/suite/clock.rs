@@ -1,7 +1,7 @@
 //! Groups whose nodes heed the time that has passed, where the clock may move on at any time.
 
 use crate::common::{assert_right, full, group_setup, lossy};
-use quincunx_check::{Exploration, GroupNetwork, GroupSetup};
+use quincunx_check::{Exploration, GroupSetup, Network};
 use quincunx_collective::Collective;
 
 /// A group that asks again for what has been missing for long.
@@ -9,8 +9,8 @@ fn selective(mode: &str, collective: Collective, packets: u32) -> GroupSetup {
     group_setup(mode, &[collective], "star-2", packets, &[("group.selective", true)])
 }
 
-fn group(setup: &GroupSetup) -> GroupNetwork {
-    GroupNetwork::new(setup).unwrap()
+fn group(setup: &GroupSetup) -> Network {
+    Network::of_group(setup).unwrap()
 }
 
 #[test]

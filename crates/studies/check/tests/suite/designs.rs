@@ -4,15 +4,15 @@
 use std::ops::ControlFlow;
 
 use crate::common::{assert_right, assert_same_on_other_drivers, full, group_setup, lossy, run};
-use quincunx_check::{Arguments, Exploration, Finding, GroupNetwork, GroupSetup, STUDIES, Subject};
+use quincunx_check::{Arguments, Exploration, Finding, GroupSetup, Network, STUDIES, Subject};
 use quincunx_collective::{Collective, Rank};
 use quincunx_designs::CATALOG;
 
 const ALL_REDUCE: [Collective; 1] = [Collective::AllReduce];
 const ALL_GATHER: [Collective; 1] = [Collective::AllGather];
 
-fn group(setup: &GroupSetup) -> GroupNetwork {
-    GroupNetwork::new(setup).unwrap()
+fn group(setup: &GroupSetup) -> Network {
+    Network::of_group(setup).unwrap()
 }
 
 fn plain(name: &str, collectives: &[Collective], network: &str, packets: u32) -> GroupSetup {

@@ -2,7 +2,7 @@
 
 use crate::common::{assert_right, assert_same_on_other_drivers, group_setup, lossy, run};
 use Disagreement::{Length, Operation, Root, Type};
-use quincunx_check::{Disagreement, Exploration, Fault, GroupNetwork, GroupSetup};
+use quincunx_check::{Disagreement, Exploration, Fault, GroupSetup, Network};
 use quincunx_collective::{Collective, Rank};
 
 const BROADCAST: Collective = Collective::Broadcast { root: Rank(0) };
@@ -30,7 +30,7 @@ fn differences(collective: Collective) -> impl Iterator<Item = Disagreement> {
 fn assert_nobody_is_done(name: &str, network: &str, collectives: &[Collective]) {
     for &collective in collectives {
         for difference in differences(collective) {
-            let network = GroupNetwork::new(&setup(name, collective, network, difference)).unwrap();
+            let network = Network::of_group(&setup(name, collective, network, difference)).unwrap();
             assert_right(&network, reliable());
         }
     }
@@ -59,7 +59,7 @@ fn writes_tell_nobody_of_a_result() {
 #[test]
 fn a_lost_frame_changes_nothing() {
     for mode in ["epic-2", "epic-3"] {
-        let network = GroupNetwork::new(&setup(mode, BROADCAST, "star-2", Type)).unwrap();
+        let network = Network::of_group(&setup(mode, BROADCAST, "star-2", Type)).unwrap();
         assert_right(&network, lossy());
     }
 }
@@ -78,7 +78,7 @@ fn where_a_comparison_is_left_out_somebody_is_told_of_a_wrong_result() {
     for (name, network, collective, difference, mutation) in rules {
         let setup = setup(name, collective, network, difference);
         let broken = GroupSetup { mutation: Some(mutation.to_owned()), ..setup };
-        let network = GroupNetwork::new(&broken).unwrap();
+        let network = Network::of_group(&broken).unwrap();
         let (_, found) = run(&network, reliable());
         let (fault, path) = found.unwrap_or_else(|| panic!("{name} with {mutation}: nothing is found"));
         let Fault::Wrong { message, .. } = &fault else { panic!("{name} with {mutation}: {fault}") };
@@ -98,7 +98,7 @@ fn without_a_confirmation_somebody_is_told_of_a_wrong_result() {
         ("direct", "star-3", BROADCAST, "hosts.confirm"),
     ] {
         let setup = group_setup(name, &[collective], network, 1, &[(key, false)]);
-        let network = GroupNetwork::new(&GroupSetup { disagreement: Some(Type), ..setup }).unwrap();
+        let network = Network::of_group(&GroupSetup { disagreement: Some(Type), ..setup }).unwrap();
         let (_, found) = run(&network, reliable());
         assert!(found.is_some_and(|(fault, _)| matches!(fault, Fault::Wrong { .. })), "{name}");
     }
@@ -107,7 +107,7 @@ fn without_a_confirmation_somebody_is_told_of_a_wrong_result() {
 #[test]
 fn what_ranks_cannot_differ_in_is_refused() {
     let refused = |collective, difference| {
-        GroupNetwork::new(&setup("epic-2", collective, "star-2", difference)).unwrap_err().to_string()
+        Network::of_group(&setup("epic-2", collective, "star-2", difference)).unwrap_err().to_string()
     };
     assert_eq!(
         refused(Collective::AllReduce, Root),

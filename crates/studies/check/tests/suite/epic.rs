@@ -3,7 +3,7 @@
 use crate::common;
 use crate::common::{Found, full, group_setup, lossy, traced};
 use quincunx_check::{
-    Arguments, Describe, Disagreement, Exploration, Explored, Fault, Finding, GroupNetwork, GroupSetup, Path,
+    Arguments, Describe, Disagreement, Exploration, Explored, Fault, Finding, GroupSetup, Network, Path,
     Sequence, Statistics, Subject, replay, replay_as_bytes,
 };
 use quincunx_collective::{Collective, Rank};
@@ -22,11 +22,11 @@ fn setup(mode: &str, collective: Collective, tree: &str, packets: u32) -> GroupS
     group_setup::<u32>(mode, &[collective], tree, packets, &[])
 }
 
-fn group(setup: &GroupSetup) -> GroupNetwork {
-    GroupNetwork::new(setup).unwrap()
+fn group(setup: &GroupSetup) -> Network {
+    Network::of_group(setup).unwrap()
 }
 
-fn run(setup: &GroupSetup, rules: Exploration) -> (Statistics, Found<GroupNetwork>) {
+fn run(setup: &GroupSetup, rules: Exploration) -> (Statistics, Found<Network>) {
     common::run(&group(setup), rules)
 }
 
@@ -301,7 +301,7 @@ fn find(setup: &GroupSetup, rules: Exploration) -> Finding {
 }
 
 /// The way to the fault in the first case of a broken rule.
-fn counterexample(mutation: &str) -> (GroupNetwork, Fault, Path<GroupNetwork>) {
+fn counterexample(mutation: &str) -> (Network, Fault, Path<Network>) {
     let case = cases().into_iter().find(|case| case.mutation == mutation).expect("every rule has a case");
     let (fault, path) = run(&case.setup, case.rules).1.expect("it is noticed");
     (group(&case.setup), fault, path)
@@ -429,7 +429,7 @@ fn one_thread_and_two_see_the_same() {
         let (statistics, fault) = run(&setup, lossy());
         assert_eq!(alone.0.distinct, statistics.distinct);
         assert_eq!(alone.0.diameter, statistics.diameter);
-        let steps = |fault: Option<(Fault, Path<GroupNetwork>)>| fault.map(|(fault, path)| (fault, path.0));
+        let steps = |fault: Option<(Fault, Path<Network>)>| fault.map(|(fault, path)| (fault, path.0));
         assert_eq!(steps(alone.1), steps(fault));
     }
 }

@@ -1,7 +1,7 @@
 //! The queue pair alone, explored whole: messages arrive once, in order and whole in every run; and not in some run if a rule is broken.
 
 use crate::common::{assert_right, assert_same_on_other_drivers, full, lossy, run, traced};
-use quincunx_check::{Exchange, ExchangeError, ExchangeSetup, Exploration, Kind, Sequence};
+use quincunx_check::{ExchangeError, ExchangeSetup, Exploration, Kind, Network, Sequence};
 use quincunx_check::{QueuePairMutation as Mutation, Reliability};
 use quincunx_driver_check::Action;
 use quincunx_roce::RateConfig;
@@ -20,8 +20,8 @@ fn setups() -> impl Iterator<Item = ExchangeSetup> {
     kinds.into_iter().flat_map(|kind| RELIABILITIES.map(|reliability| setup(kind, reliability)))
 }
 
-fn network(setup: ExchangeSetup) -> Exchange {
-    Exchange::new(setup).unwrap()
+fn network(setup: ExchangeSetup) -> Network {
+    Network::of_queue_pairs(setup).unwrap()
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn a_path_reads_as_a_sequence_and_is_traced() {
 fn packets_that_cannot_be_told_apart_are_refused() {
     let all = setup(Kind::Send, Reliability::GoBackN);
     for (messages, packets) in [(1, 4097), (4, 1025), (0, 3)] {
-        let refused = Exchange::new(ExchangeSetup { messages, packets, ..all }).unwrap_err();
+        let refused = Network::of_queue_pairs(ExchangeSetup { messages, packets, ..all }).unwrap_err();
         assert_eq!(refused, ExchangeError::Packets { found: packets * u32::from(messages) });
     }
 }

@@ -2,7 +2,7 @@
 //! takes part: it ends the group at every node, at any time after the first failure that a node reports.
 
 use crate::common::{assert_right, assert_same_on_other_drivers, full, group_setup, lossy, run};
-use quincunx_check::{Exploration, Fault, GroupNetwork, GroupSetup, Statistics};
+use quincunx_check::{Exploration, Fault, GroupSetup, Network, Statistics};
 use quincunx_collective::{Collective, Rank};
 
 /// A packet may be lost, and what is sent again in its place.
@@ -16,7 +16,7 @@ fn impatient(name: &str, collectives: &[Collective], network: &str, packets: u32
 }
 
 fn assert_ends(setup: &GroupSetup, rules: Exploration) -> Statistics {
-    assert_right(&GroupNetwork::new(setup).unwrap(), rules)
+    assert_right(&Network::of_group(setup).unwrap(), rules)
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_switch_whose_group_is_removed_and_that_answers_on_is_noticed() {
         let mut setup = impatient(mode, &[Collective::AllReduce], "star-2", 1);
         setup.scenario.set("group.retry_count", 0.into());
         let broken = GroupSetup { mutation: Some("stays-when-removed".to_owned()), ..setup };
-        let network = GroupNetwork::new(&broken).unwrap();
+        let network = Network::of_group(&broken).unwrap();
         // What is late comes when the group is no more.
         let late = Exploration { losses: 0, delays: 1, ..lossy() };
         let (fault, path) = run(&network, late).1.unwrap_or_else(|| panic!("{mode}: nothing is noticed"));

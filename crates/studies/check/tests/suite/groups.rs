@@ -1,7 +1,7 @@
 //! Two groups with the same ranks at the same switches, side by side: each gives its own data's results, whatever the other one does.
 
 use crate::common::{assert_right, assert_same_on_other_drivers, full, group_setup, lossy, run};
-use quincunx_check::{Describe, Exploration, Explored, Fault, Finding, GroupNetwork, GroupSetup, Sequence};
+use quincunx_check::{Describe, Exploration, Explored, Fault, Finding, GroupSetup, Network, Sequence};
 use quincunx_collective::{Collective, Rank};
 use quincunx_driver_check::NodeId;
 use std::ops::ControlFlow;
@@ -19,8 +19,8 @@ fn mixed_up(setup: GroupSetup) -> GroupSetup {
     GroupSetup { mutation: Some("finds-groups-by-port".to_owned()), ..setup }
 }
 
-fn group(setup: &GroupSetup) -> GroupNetwork {
-    GroupNetwork::new(setup).unwrap()
+fn group(setup: &GroupSetup) -> Network {
+    Network::of_group(setup).unwrap()
 }
 
 fn no_loss() -> Exploration {
@@ -73,7 +73,7 @@ fn a_switch_that_mixes_groups_up_is_noticed() {
 #[test]
 fn one_group_alone_is_never_mixed_up() {
     let setup = GroupSetup { groups: 1, ..mixed_up(two("epic-2", &[ALL_REDUCE], "star-2", 1)) };
-    let refusal = GroupNetwork::new(&setup).unwrap_err();
+    let refusal = Network::of_group(&setup).unwrap_err();
     assert!(refusal.to_string().starts_with("expected one of mode-ii-recycling"), "{refusal}");
     // Where connections end in hosts, a switch that forwards finds nothing by queue pairs.
     let setup = mixed_up(two("direct", &[ALL_REDUCE], "star-2", 1));

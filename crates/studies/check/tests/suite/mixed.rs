@@ -1,7 +1,7 @@
 //! Trees whose switches are in several modes: which mixtures are right, and which are not.
 
 use crate::common::{self, group_setup, lossy};
-use quincunx_check::{Exploration, Fault, GroupNetwork};
+use quincunx_check::{Exploration, Fault, Network};
 use quincunx_collective::{Collective, Rank};
 
 const ROOT: Rank = Rank(0);
@@ -9,10 +9,10 @@ const PRIMITIVES: [Collective; 3] =
     [Collective::AllReduce, Collective::Reduce { root: ROOT }, Collective::Broadcast { root: ROOT }];
 
 /// A root and one leaf below it, three ranks, modes from the root down.
-fn mixed(modes: &str, collectives: &[Collective], packets: u32) -> GroupNetwork {
+fn mixed(modes: &str, collectives: &[Collective], packets: u32) -> Network {
     let mut setup = group_setup("epic-mixed", collectives, "tree-3-2", packets, &[("group.unproved", true)]);
     setup.scenario.set("group.modes", modes.into());
-    GroupNetwork::new(&setup).unwrap()
+    Network::of_group(&setup).unwrap()
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use crate::common::{assert_right, assert_same_on_other_drivers, full, lossy, run, traced};
 use quincunx_check::{
-    Exploration, Fault, Pattern, RelayError, RelayMutation, RelaySetup, Relays, Sequence, Topology,
+    Exploration, Fault, Network, Pattern, RelayError, RelayMutation, RelaySetup, Sequence, Topology,
 };
 use quincunx_driver_check::Action;
 
@@ -14,8 +14,8 @@ fn setup(topology: Topology, pattern: Pattern, senders: u16) -> RelaySetup {
     RelaySetup { topology, pattern, senders, packets: 1, times: 1, window: 2, slow: false, mutation: None }
 }
 
-fn network(setup: RelaySetup) -> Relays {
-    Relays::new(setup).unwrap()
+fn network(setup: RelaySetup) -> Network {
+    Network::of_relays(setup).unwrap()
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn set_ups_that_make_no_sense_are_refused() {
             RelayError::NotGathered { found: Topology::Mesh },
         ),
     ] {
-        assert_eq!(Relays::new(setup).unwrap_err(), refusal);
+        assert_eq!(Network::of_relays(setup).unwrap_err(), refusal);
         assert!(!refusal.to_string().contains('\n'));
     }
 }

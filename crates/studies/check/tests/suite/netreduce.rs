@@ -2,7 +2,7 @@
 //! rules are what the paper prints.
 
 use crate::common::{assert_right, assert_same_on_other_drivers, full, group_setup, lossy, run};
-use quincunx_check::{Exploration, Fault, GroupNetwork, GroupSetup};
+use quincunx_check::{Exploration, Fault, GroupSetup, Network};
 use quincunx_collective::Collective;
 
 const ALL_REDUCE: [Collective; 1] = [Collective::AllReduce];
@@ -19,8 +19,8 @@ fn setup(star: &str, packets: u32) -> GroupSetup {
     group_setup::<u32>("netreduce", &ALL_REDUCE, star, packets, &[])
 }
 
-fn group(setup: &GroupSetup) -> GroupNetwork {
-    GroupNetwork::new(setup).unwrap()
+fn group(setup: &GroupSetup) -> Network {
+    Network::of_group(setup).unwrap()
 }
 
 /// Three messages of two frames, where the switch has columns for two.

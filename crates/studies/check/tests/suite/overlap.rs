@@ -2,7 +2,7 @@
 //! collectives of different kinds in a row. The window has room for messages of two of them.
 
 use crate::common::{self, group_setup, lossy};
-use quincunx_check::{Exploration, GroupNetwork, GroupSetup, Statistics};
+use quincunx_check::{Exploration, GroupSetup, Network, Statistics};
 use quincunx_collective::{Collective, Rank};
 
 const MODES: [&str; 3] = ["epic-1", "epic-2", "epic-3"];
@@ -17,7 +17,7 @@ fn assert_right_with(
     rules: Exploration,
 ) -> Statistics {
     let setup = group_setup(mode, collectives, tree, 1, &[("group.window", window)]);
-    common::assert_right(&GroupNetwork::new(&setup).unwrap(), rules)
+    common::assert_right(&Network::of_group(&setup).unwrap(), rules)
 }
 
 #[track_caller]
@@ -67,7 +67,7 @@ fn collectives_that_a_rank_has_under_way_at_once_end_in_order_with_their_own_dat
     for (mode, row) in MODES.into_iter().flat_map(|mode| rows.map(|row| (mode, row))) {
         let setup = group_setup(mode, row, "star-2", 1, &[("group.window", 4)]);
         let setup = GroupSetup { in_flight: 2, ..setup };
-        common::assert_right(&GroupNetwork::new(&setup).unwrap(), lossy());
+        common::assert_right(&Network::of_group(&setup).unwrap(), lossy());
     }
 }
 

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 
 use crate::common::{assert_right, assert_same_on_other_drivers, full, group_setup, lossy, run};
-use quincunx_check::{Arguments, Exploration, Finding, GroupNetwork, GroupSetup, Subject};
+use quincunx_check::{Arguments, Exploration, Finding, GroupSetup, Network, Subject};
 use quincunx_collective::Collective;
 use quincunx_designs::CATALOG;
 
@@ -16,8 +16,8 @@ fn setup(name: &str, collectives: &[Collective], network: &str, tokens: u32) -> 
     group_setup::<u32>(name, collectives, network, tokens, &[])
 }
 
-fn group(setup: &GroupSetup) -> GroupNetwork {
-    GroupNetwork::new(setup).unwrap()
+fn group(setup: &GroupSetup) -> Network {
+    Network::of_group(setup).unwrap()
 }
 
 fn lossless() -> Exploration {

@@ -2,7 +2,7 @@
 //! switch knows what comes before. What flows one way only is what tells their numbers apart.
 
 use crate::common::{self, group_setup, lossy};
-use quincunx_check::{Exploration, GroupNetwork, Statistics};
+use quincunx_check::{Exploration, Network, Statistics};
 use quincunx_collective::{Collective, Rank};
 use quincunx_design::Value;
 
@@ -34,7 +34,7 @@ fn assert_right_with(
     let mut setup = group_setup(mode, collectives, tree, 1, &[("group.window", 4)]);
     setup.scenario.set("group.standard_verbs", Value::from(true));
     setup.scenario.set("group.confirm", Value::from(confirm));
-    common::assert_right(&GroupNetwork::new(&setup).unwrap(), rules)
+    common::assert_right(&Network::of_group(&setup).unwrap(), rules)
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::group_setup;
-use quincunx_check::{Exploration, GroupNetwork, GroupSetup, Verdict, explore};
+use quincunx_check::{Exploration, GroupSetup, Network, Verdict, explore};
 use quincunx_needs::{Missing, need, program};
 use quincunx_units::ByteCount;
 
@@ -76,7 +76,7 @@ fn tlc(case: &Path) -> Result<bool, Missing> {
 }
 
 fn ours(setup: &GroupSetup, rules: Exploration) -> bool {
-    let group = GroupNetwork::new(setup).unwrap();
+    let group = Network::of_group(setup).unwrap();
     match explore(&group, rules, &mut |_| ControlFlow::Continue(())).1 {
         Verdict::Correct => true,
         Verdict::Wrong { .. } => false,
