@@ -32,7 +32,7 @@ pub(crate) struct Demo {
     #[arg(long, default_value = "1MiB")]
     size: ByteCount,
     /// How often each collective runs on real processes
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 2)]
     iterations: u32,
     /// What each link between real processes carries in a second, each way
     #[arg(long, default_value = "100Mbit/s")]

@@ -155,17 +155,25 @@ impl<'n> World<'n> {
 
     /// The answer of a node in state `node_state` to an input, whether or not that may come there.
     pub(crate) fn outcome(&mut self, node_state: Id, input: Input) -> &Outcome {
+        let known = self.known(node_state, input);
+        &self.outcomes[known.outcome as usize]
+    }
+
+    fn known(&mut self, node_state: Id, input: Input) -> Known {
         let key = (node_state, input.encode());
-        if !self.answers.contains_key(&key) {
-            self.compute(node_state, input);
+        match self.answers.get(&key) {
+            Some(&known) => known,
+            None => {
+                self.compute(node_state, input);
+                self.answers[&key]
+            }
         }
-        &self.outcomes[self.answers[&key].outcome as usize]
     }
 
     /// The answer of a node in state `node_state` to an input that may come there; then so may all that is symmetric to it.
     pub(crate) fn ask(&mut self, node_state: Id, input: Input) -> &Outcome {
-        self.outcome(node_state, input);
-        if !self.answers[&(node_state, input.encode())].is_asked {
+        let known = self.known(node_state, input);
+        if !known.is_asked {
             for g in 0..self.order() {
                 let (case, input) = self.image(g, node_state, input);
                 let known = self.answers.get_mut(&(case, input.encode())).expect("all cases are computed");
@@ -177,7 +185,7 @@ impl<'n> World<'n> {
                 }
             }
         }
-        self.answer(node_state, input)
+        &self.outcomes[known.outcome as usize]
     }
 
     /// An answer that is known.
