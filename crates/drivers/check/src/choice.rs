@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use crate::independence::{Answers, FrameSet, Question};
 use crate::input::LATE;
 use crate::interned::Id;
+use crate::system::NodeId;
 use crate::world::Way;
 
 /// Frames that are taken together at most, and first frames of channels at one node that are considered for that, or alone.
@@ -51,25 +52,28 @@ pub(crate) struct Chooser {
     /// Those that are not known yet, and whether they have been asked for.
     unknown: HashMap<SmallVec<[u32; 8]>, (Offer, bool), FixedState>,
     key: SmallVec<[u32; 8]>,
+    seen: Seen,
+    /// Of the last choice.
+    frames: Vec<Placed>,
 }
 
-/// What is on its way to one node: the first frames of channels, and late ones, with their indices.
+/// What is on its way to one node: the first frames of channels, and late ones.
 struct Arriving<'s> {
     node_state: Id,
-    frames: &'s [(usize, u32, u32)],
+    frames: &'s [Placed],
 }
 
 impl Arriving<'_> {
     fn heads(&self) -> impl Iterator<Item = u32> {
-        self.frames.iter().map(|&(_, _, frame)| frame).filter(|frame| frame & LATE == 0)
+        self.frames.iter().map(|placed| placed.frame).filter(|frame| frame & LATE == 0)
     }
 
     fn late(&self) -> impl Iterator<Item = u32> {
-        self.frames.iter().map(|&(_, _, frame)| frame).filter(|frame| frame & LATE != 0)
+        self.frames.iter().map(|placed| placed.frame).filter(|frame| frame & LATE != 0)
     }
 
     fn index(&self, frame: usize) -> u32 {
-        self.frames[frame].1
+        self.frames[frame].index()
     }
 }
 
@@ -81,6 +85,8 @@ impl Chooser {
             offers: HashMap::with_hasher(FixedState::with_seed(5)),
             unknown: HashMap::with_hasher(FixedState::with_seed(5)),
             key: SmallVec::new(),
+            seen: Seen::default(),
+            frames: Vec::new(),
         }
     }
 
@@ -107,11 +113,12 @@ impl Chooser {
         ways: &[Way],
         mut questions: Option<&mut BTreeSet<Question>>,
     ) -> Choice {
-        let frames = arriving(flights, ways);
+        let mut frames = core::mem::take(&mut self.frames);
+        arriving(flights, ways, &mut self.seen, &mut frames);
         let any_late = flights.last().is_some_and(|flight| flight & LATE != 0);
         let (mut best, mut choice) = (NOTHING, Choice::All);
-        for frames in frames.chunk_by(|a, b| a.0 == b.0) {
-            let arriving = Arriving { node_state: nodes[frames[0].0], frames };
+        for frames in frames.chunk_by(|a, b| a.node() == b.node()) {
+            let arriving = Arriving { node_state: nodes[frames[0].node()], frames };
             let offer = self.offer(&arriving, ways, questions.as_deref_mut().filter(|_| best.size > 0));
             if offer.size < best.size {
                 best = offer;
@@ -131,6 +138,7 @@ impl Chooser {
                 break;
             }
         }
+        self.frames = frames;
         choice
     }
 
@@ -142,9 +150,7 @@ impl Chooser {
     ) -> Offer {
         self.key.clear();
         self.key.push(arriving.node_state);
-        for &(_, _, frame) in arriving.frames {
-            self.key.push(frame);
-        }
+        self.key.extend(arriving.frames.iter().map(|placed| placed.frame));
         if let Some(offer) = self.offers.get(self.key.as_slice()) {
             return *offer;
         }
@@ -219,21 +225,68 @@ fn question(arriving: &Arriving<'_>, mut flights: FrameSet, ways: &[Way]) -> Que
     Question { flights, late, node_state: arriving.node_state }
 }
 
-/// The first frames of channels and the late frames, with their indices: those to one node together, late ones last and once each.
-fn arriving(flights: &[u32], ways: &[Way]) -> SmallVec<[(usize, u32, u32); 16]> {
-    let mut channels: SmallVec<[u16; 16]> = SmallVec::new();
-    let mut frames = SmallVec::new();
+/// A frame on its way: first by its node, the last one first, then by its index.
+#[derive(Clone, Copy)]
+struct Placed {
+    /// The node's number, inverted, above the frame's index.
+    order: u32,
+    frame: u32,
+}
+
+impl Placed {
+    fn new(to: NodeId, index: usize, frame: u32) -> Self {
+        Self { order: u32::from(!to.0) << 16 | index as u32, frame }
+    }
+
+    fn node(self) -> usize {
+        usize::from(!((self.order >> 16) as u16))
+    }
+
+    fn index(self) -> u32 {
+        self.order & u32::from(u16::MAX)
+    }
+}
+
+/// Which channels have been seen in a state.
+#[derive(Default)]
+struct Seen {
+    /// By channel: the state in which it was seen last.
+    states: Vec<u32>,
+    state: u32,
+}
+
+impl Seen {
+    fn begin_state(&mut self) {
+        self.state = self.state.wrapping_add(1);
+        if self.state == 0 {
+            self.states.fill(0);
+            self.state = 1;
+        }
+    }
+
+    /// Whether a channel is seen for the first time in this state.
+    fn insert(&mut self, channel: u16) -> bool {
+        let place = usize::from(channel);
+        if place >= self.states.len() {
+            self.states.resize(place + 1, 0);
+        }
+        core::mem::replace(&mut self.states[place], self.state) != self.state
+    }
+}
+
+/// Puts the first frames of channels and the late frames into `frames`: those to one node together, late ones last and once each.
+fn arriving(flights: &[u32], ways: &[Way], seen: &mut Seen, frames: &mut Vec<Placed>) {
+    seen.begin_state();
+    frames.clear();
     for (index, &flight) in flights.iter().enumerate() {
         let Way { channel, to } = ways[(flight & !LATE) as usize];
         let is_first = match flight & LATE {
-            0 => !channels.contains(&channel),
+            0 => seen.insert(channel),
             _ => index == 0 || flights[index - 1] != flight,
         };
         if is_first {
-            frames.push((to.index(), index as u32, flight));
-            channels.push(channel);
+            frames.push(Placed::new(to, index, flight));
         }
     }
-    frames.sort_unstable_by_key(|&(node, index, _)| (core::cmp::Reverse(node), index));
-    frames
+    frames.sort_unstable_by_key(|placed| placed.order);
 }
