@@ -85,8 +85,8 @@ impl<P: Payload> SwitchUnit<P> for Merge<P> {
         self.next_packet(port, channel)
     }
 
-    fn held(&self, port: PortId, channel: Channel) -> usize {
-        self.held(port, channel)
+    fn each_held(&self, tell: &mut dyn FnMut(PortId, Channel)) {
+        self.each_held(tell);
     }
 
     fn buffer_bytes(&self) -> usize {

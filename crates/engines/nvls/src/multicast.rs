@@ -158,10 +158,12 @@ impl<P: Payload> Multicast<P> {
         self.outputs.pop_front()
     }
 
-    /// Requests that wait in buffers of `port`'s `channel`.
-    pub fn held(&self, port: PortId, channel: Channel) -> usize {
-        let held = |waiting: &&Waiting<P>| waiting.port == port && waiting.header.channel() == Some(channel);
-        self.waiting.iter().filter(held).count() + self.sums.held(port, channel)
+    /// Tells of each request that waits in a buffer of a port which port and which channel that is.
+    pub fn each_held(&self, tell: &mut dyn FnMut(PortId, Channel)) {
+        for Waiting { port, header, .. } in &self.waiting {
+            header.channel().into_iter().for_each(|channel| tell(*port, channel));
+        }
+        self.sums.each_held(tell);
     }
 
     /// What is reduced is whole elements.

@@ -153,12 +153,9 @@ impl<P: Payload> Sums<P> {
         Ok(())
     }
 
-    /// Contributions that wait in buffers of `port`'s `channel`.
-    pub(crate) fn held(&self, port: PortId, channel: Channel) -> usize {
-        if channel != CHANNEL {
-            return 0;
-        }
-        self.parked.values().flatten().filter(|parked| parked.member == port.0).count()
+    /// Tells of each contribution that waits in a buffer of a port which port and which channel that is.
+    pub(crate) fn each_held(&self, tell: &mut dyn FnMut(PortId, Channel)) {
+        self.parked.values().flatten().for_each(|parked| tell(PortId(parked.member), CHANNEL));
     }
 
     /// Gives the entry that has become free to the address that has waited longest. All that waits for it is taken in.

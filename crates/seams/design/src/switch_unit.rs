@@ -191,10 +191,8 @@ pub trait SwitchUnit<P: Payload> {
         has_queued
     }
 
-    /// Packets that it holds in buffers of `port`'s `channel`.
-    fn held(&self, _port: PortId, _channel: Channel) -> usize {
-        0
-    }
+    /// Tells of each packet that it holds in a buffer of a port which port and which channel that is.
+    fn each_held(&self, _tell: &mut dyn FnMut(PortId, Channel)) {}
 
     /// Bytes of its tables: what it takes of a switch's memory, beside the buffers of ports.
     fn buffer_bytes(&self) -> usize;

@@ -73,10 +73,12 @@ impl<P: Payload> SwitchCore<P> {
         packet
     }
 
-    /// Packets that hold a buffer of `input`, of a channel.
-    pub fn held(&self, input: PortId, channel: Channel) -> usize {
+    /// Tells of each packet that holds a buffer of an input which input and which channel that is.
+    pub fn each_held(&self, tell: &mut dyn FnMut(PortId, Channel)) {
         let queues = self.outputs.iter().flat_map(|output| &output.queues);
-        queues.flatten().filter(|packet| packet.held == Some((input, channel))).count()
+        for (input, channel) in queues.flatten().filter_map(|packet| packet.held) {
+            tell(input, channel);
+        }
     }
 
     /// Panics if the state breaks a rule that must always hold.

@@ -308,10 +308,13 @@ impl<P: Payload> Merge<P> {
         (header, data.view(0..data.length()))
     }
 
-    /// Packets that the unit holds in buffers of `port`'s `channel`.
-    pub fn held(&self, port: PortId, channel: Channel) -> usize {
-        let holds = |leaving: &Leaving<P>| matches!(leaving, Leaving::Core(_, _, _, Some(held)) if *held == (port, channel));
-        self.delayed.iter().filter(|(_, leaving)| holds(leaving)).count()
+    /// Tells of each packet that the unit holds in a buffer of a port which port and which channel that is.
+    pub fn each_held(&self, tell: &mut dyn FnMut(PortId, Channel)) {
+        for (_, leaving) in &self.delayed {
+            if let Leaving::Core(_, _, _, Some((port, channel))) = leaving {
+                tell(*port, *channel);
+            }
+        }
     }
 
     /// Bytes of the merging tables of all ports; of tables without a bound, what they ever needed.

@@ -52,6 +52,13 @@ impl Bench {
         }
     }
 
+    /// Packets that the unit holds in buffers of a port's channel.
+    pub(crate) fn held_at(&self, port: PortId, channel: Channel) -> usize {
+        let mut count = 0;
+        self.unit.each_held(&mut |at, of| count += usize::from((at, of) == (port, channel)));
+        count
+    }
+
     pub(crate) fn try_give(&mut self, header: &FlitHeader, payload: &[u8]) -> Result<Vec<Sent>, MergeDrop> {
         let buffer = self.unit.handle_packet(self.now, PortId(header.source.0), header, payload)?;
         self.held += usize::from(buffer == Buffer::Held);

@@ -61,7 +61,7 @@ fn what_the_unit_sends_takes_its_latency_and_keeps_its_buffer() {
     let latency = Duration::from_nanos(10);
     let mut bench = Bench::new(|config| (config.latency, config.participants) = (latency, 1));
     assert_eq!(bench.reduce(1, 64, 1), []);
-    assert_eq!(bench.unit.held(PortId(1), reduction(1, 64, 1).channel().unwrap()), 1);
+    assert_eq!(bench.held_at(PortId(1), reduction(1, 64, 1).channel().unwrap()), 1);
     assert_eq!(bench.pass(Duration::from_nanos(9)), []);
     assert_eq!(bench.pass(Duration::from_nanos(1)), [sum(64, 1, 1)]);
     assert_eq!(bench.held, 0);

@@ -1,5 +1,6 @@
 //! Pushes by themselves: what the unit adds up, when it writes and answers, who waits when it has no room, and what it refuses.
 
+use crate::multicast::held;
 use quincunx_collective::{DataType, Numbers, ReduceOp, Reduction};
 use quincunx_design::UnitOutput;
 use quincunx_engine::PortId;
@@ -126,12 +127,12 @@ fn a_push_without_an_entry_keeps_its_buffer_and_those_to_known_addresses_pass_it
     let mut unit = unit(2, 1);
     push(&mut unit, 0, 0, 1);
     let (packets, released) = give(&mut unit, &from(0, 4, 4, PUSH), &[2, 0, 0, 0]);
-    assert_eq!((packets, released, unit.held(PortId(0), CHANNEL)), (vec![], 0, 1));
+    assert_eq!((packets, released, held(&unit, PortId(0), CHANNEL)), (vec![], 0, 1));
     let writes = push(&mut unit, 1, 0, 10);
     assert_eq!(writes[0].2, [11, 0, 0, 0]);
     // The other contribution waits, too; both are taken in with the entry.
     push(&mut unit, 1, 4, 20);
-    assert_eq!(unit.held(PortId(1), CHANNEL), 1);
+    assert_eq!(held(&unit, PortId(1), CHANNEL), 1);
     give(&mut unit, &writes[0].1.response(Transaction::WriteResponse), &[]);
     let (packets, released) = give(&mut unit, &writes[1].1.response(Transaction::WriteResponse), &[]);
     assert_eq!(released, 3, "two contributions and the answer");
@@ -140,7 +141,7 @@ fn a_push_without_an_entry_keeps_its_buffer_and_those_to_known_addresses_pass_it
     assert!(
         sums.len() == 2 && sums.iter().all(|(_, header, data)| header.address == 4 && data == &[22, 0, 0, 0])
     );
-    assert_eq!(unit.held(PortId(0), CHANNEL) + unit.held(PortId(1), CHANNEL), 0);
+    assert_eq!(held(&unit, PortId(0), CHANNEL) + held(&unit, PortId(1), CHANNEL), 0);
 }
 
 #[test]
