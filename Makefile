@@ -3,7 +3,6 @@
 
 PYTHON ?= python3
 CARGO ?= cargo
-OWN_DESIGN = --manifest-path examples/own-design/Cargo.toml
 
 .DEFAULT_GOAL := help
 
@@ -74,14 +73,11 @@ book: ## The project's pages as an offline book, in target/book/html (builds mdB
 .PHONY: fmt
 fmt: ## Format all sources
 	$(CARGO) fmt --all
-	$(CARGO) fmt $(OWN_DESIGN)
 
 .PHONY: lint
 lint: ## Layers, ways to skip, format and lints, without tests
 	$(PYTHON) tools/layering.py
 	$(PYTHON) tools/skips.py
 	$(CARGO) fmt --all --check
-	$(CARGO) fmt $(OWN_DESIGN) --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	$(CARGO) clippy $(OWN_DESIGN) --locked --target-dir "$${CARGO_TARGET_DIR:-target}" --all-targets -- -D warnings
 	@if command -v cargo-deny >/dev/null; then cargo deny check; else echo "skipped: cargo deny check, expected cargo-deny on PATH; cargo install cargo-deny"; fi

@@ -194,11 +194,6 @@ class Check:
         return {"RUSTC_WORKSPACE_WRAPPER": str(driver), "CLIPPY_ARGS": "", "QUINCUNX_BUILD": " ".join(FEATURES)}
 
 
-# The design from outside has a workspace and a lock file of its own. What it is built from lies in the project's target folder: of the
-# libraries there both have nearly all, the rooms are compiled once more.
-OWN_DESIGN = ["--manifest-path", "examples/own-design/Cargo.toml"]
-OWN_BUILD = [*OWN_DESIGN, "--locked", "--target-dir", os.environ.get("CARGO_TARGET_DIR", "target")]
-
 # In an environment of their own, which is made here at first use.
 EXPERIMENTS = [sys.executable, "tools/python_environment.py", "python/experiments/requirements.txt"]
 
@@ -243,9 +238,6 @@ CHECKS = [
     # Unit, property and documentation tests, and the fuzz corpus through the same checks as under the fuzzer.
     Check("tests", read_cargo, [*TEST, "--workspace", *FEATURES, "--", "--show-output"], by_clippy=True),
     Check("python package", read_unittest, [*PACKAGE, "-m", "unittest", "discover", "-v", "-s", "python/quincunx/tests"], by_clippy=True),
-    Check("own design, format", read_check, ["cargo", "fmt", *OWN_DESIGN, "--", "--check", "--files-with-diff"]),
-    Check("own design, build and lints", read_lints, [*BUILD, *OWN_BUILD], by_clippy=True),
-    Check("own design, tests", read_cargo, [*TEST, *OWN_BUILD, "--", "--show-output"], by_clippy=True),
 ]
 
 IN_CI = [

@@ -74,7 +74,7 @@ fn what_is_no_kernel_is_refused_in_one_line_with_status_two() {
         ("nothing.toml", "expected a kernel's description, found nothing.toml"),
         (
             "../own-design/Cargo.toml",
-            "Cargo.toml, line 11: expected a kernel as TOML, found unknown field `dependencies`",
+            "Cargo.toml, line 12: expected a kernel as TOML, found unknown field `dependencies`",
         ),
     ] {
         let output = explain(&[file]);
