@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""What it costs that ranks share one address: `perf all_reduce` of eight ranks behind one, and with one each, in turn.
+"""Measures what it costs that ranks share one address: `perf all_reduce` of eight ranks behind one, and with one each.
 
     python3 benches/addresses.py QUINCUNX [--rounds 30] [--sizes 4KiB,128KiB,4MiB]
 
-Each round runs three commands in random order: one address, eight, and eight once more as a control. A row gives the ratio of the medians: one address over
-eight, and eight over eight, which is what the machine does by itself. Needs Python 3.11; Linux.
+Each round runs three commands in random order: one address, eight, and eight once more as a control. A row gives two ratios of
+medians: one address over eight, and eight over eight. The second is what the machine does by itself.
+
+Needs Python 3.11; Linux.
 """
 
 import argparse
