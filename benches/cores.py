@@ -86,10 +86,10 @@ def main() -> None:
     """Prints a line for each of the cases."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("program", help="the quincunx command")
-    parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--size", default="16MiB")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--iterations", type=int, default=20)
+    parser.add_argument("--ranks", type=int, default=4, help="[default: 4]")
+    parser.add_argument("--size", default="16MiB", help="of a vector [default: 16MiB]")
+    parser.add_argument("--rounds", type=int, default=3, help="[default: 3]")
+    parser.add_argument("--iterations", type=int, default=20, help="AllReduces a round [default: 20]")
     arguments = parser.parse_args()
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors", file=sys.stderr)
     found = {case: [] for case in CASES}

@@ -63,9 +63,9 @@ def one_rank(within: float) -> None:
 def main() -> None:
     """Starts the ranks of each design, and counts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("quincunx", type=Path)
-    parser.add_argument("--designs", default=DESIGNS)
-    parser.add_argument("--within", type=float, default=100)
+    parser.add_argument("quincunx", type=Path, help="the quincunx command")
+    parser.add_argument("--designs", default=DESIGNS, help="[default: all]")
+    parser.add_argument("--within", type=float, default=100, help="milliseconds in which a rank must hear [default: 100]")
     options = parser.parse_args()
     if options.quincunx == Path("rank"):
         one_rank(options.within)

@@ -193,9 +193,9 @@ def measure(fabric: Fabric, count: int, by: str) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program")
-    parser.add_argument("--count", type=int, default=10_000)
-    parser.add_argument("--by", choices=["drop", "close", "with", "torch"], default="drop")
+    parser.add_argument("program", help="the quincunx command")
+    parser.add_argument("--count", type=int, default=10_000, help="groups [default: 10000]")
+    parser.add_argument("--by", choices=["drop", "close", "with", "torch"], default="drop", help="how a group is given back [default: drop]")
     parser.add_argument("--rank", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.rank:

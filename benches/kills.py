@@ -214,13 +214,13 @@ def summary(outcomes: list[dict[str, object]]) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program", nargs="?")
-    parser.add_argument("rounds", nargs="?", type=int, default=30)
-    parser.add_argument("seed", nargs="?", type=int, default=1)
-    parser.add_argument("--iterations", type=int, default=300)
-    parser.add_argument("--log", type=Path)
-    parser.add_argument("--quiet", action="store_true")
-    parser.add_argument("--sum", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("program", nargs="?", help="the quincunx command")
+    parser.add_argument("rounds", nargs="?", type=int, default=30, help="[default: 30]")
+    parser.add_argument("seed", nargs="?", type=int, default=1, help="[default: 1]")
+    parser.add_argument("--iterations", type=int, default=300, help="AllReduces a job [default: 300]")
+    parser.add_argument("--log", type=Path, help="adds a line of JSON a round to this file")
+    parser.add_argument("--quiet", action="store_true", help="says nothing of how far it is")
+    parser.add_argument("--sum", nargs="+", type=Path, metavar="FILE", help="prints what these logs have found, and runs nothing")
     asked = parser.parse_args()
     if asked.sum:
         return summary([json.loads(line) for path in asked.sum for line in path.read_text().splitlines()])

@@ -68,11 +68,11 @@ CASES: dict[str, Callable[[Path], Times]] = {
 def main() -> None:
     """Runs the pairs and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("old", type=Path)
-    parser.add_argument("new", type=Path)
-    parser.add_argument("--pairs", type=int, default=12)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("old", type=Path, help="a release build")
+    parser.add_argument("new", type=Path, help="another")
+    parser.add_argument("--pairs", type=int, default=12, help="[default: 12]")
+    parser.add_argument("--only", default="", help="commands whose names begin so [default: all]")
+    parser.add_argument("--json", type=Path, help="writes the rows to this file, too")
     options = parser.parse_args()
     rows = []
     print(f"{'what':22} {'design':10} {'median':>7} {'fastest':>8} {'least':>7} {'most':>7}")

@@ -320,12 +320,12 @@ def main() -> int:
     if sys.argv[1:2] == ["--rank"]:
         return {"python": reduce_in_python, "torch": reduce_in_torch}[sys.argv[2]]()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program", type=Path)
+    parser.add_argument("program", type=Path, help="the quincunx command")
     parser.add_argument("--restarts", type=int, default=20, metavar="N", help="of each kind, by each program [default: 20]")
     parser.add_argument("--kinds", default=",".join(KINDS), help="of manager, standby and agent [default: all]")
     parser.add_argument("--programs", default="python,c", help="of python, c and torch [default: python,c]")
     parser.add_argument("--pause", type=float, default=0.3, metavar="SECONDS", help="between end and start [default: 0.3]")
-    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="writes the rows to this file, too")
     asked = parser.parse_args()
     kinds, programs = asked.kinds.split(","), asked.programs.split(",")
     for found, known in [(kind, KINDS) for kind in kinds] + [(name, PROGRAMS) for name in programs]:

@@ -94,9 +94,9 @@ def held(process: int) -> tuple[int, int]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program")
-    parser.add_argument("--seconds", type=float, default=3600)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("program", help="the quincunx command")
+    parser.add_argument("--seconds", type=float, default=3600, help="[default: 3600]")
+    parser.add_argument("--seed", type=int, default=1, help="[default: 1]")
     asked = parser.parse_args()
     chance, begun, jobs = random.Random(asked.seed), time.monotonic(), 0
     faults: list[str] = []
