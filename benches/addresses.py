@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""What it costs that ranks share one address: `perf all_reduce` of eight ranks behind one, and with one each, in turn.
+"""Measures what it costs that ranks share one address: `perf all_reduce` of eight ranks behind one, and with one each.
 
     python3 benches/addresses.py QUINCUNX [--rounds 30] [--sizes 4KiB,128KiB,4MiB]
 
-Each round runs three commands in random order: one address, eight, and eight once more as a control. A row gives the ratio of the medians: one address over
-eight, and eight over eight, which is what the machine does by itself. Needs Python 3.11; Linux.
+Each round runs three commands in random order: one address, eight, and eight once more as a control. A row gives two ratios of
+medians: one address over eight, and eight over eight. The second is the machine's own noise.
+
+Needs Python 3.11; Linux.
 """
 
 import argparse
@@ -33,9 +35,9 @@ def medians(command: str, size: str, count: int, more: list[str]) -> dict[str, f
 def main() -> None:
     """Prints a row for each size and design."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", metavar="QUINCUNX")
-    parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--sizes", default=",".join(COUNTS))
+    parser.add_argument("command", metavar="QUINCUNX", help="the quincunx command")
+    parser.add_argument("--rounds", type=int, default=30, help="[default: 30]")
+    parser.add_argument("--sizes", default=",".join(COUNTS), help="[default: all]")
     options = parser.parse_args()
     chance = random.Random(1)
     print(f"{'size':8} {'design':8} {'one/eight':>10} {'control':>8}")

@@ -1,10 +1,18 @@
 #!/usr/bin/env python3
-"""One switch on one core and on two: an AllReduce without channels, with two channels on one core, and with a channel on each of two.
+"""Measures a switch on one core and on two: an AllReduce without channels, with two channels on one core, and with one on each of two.
 
-`python3 benches/cores.py QUINCUNX [--ranks 4] [--size 16MiB] [--rounds 3]`. Manager, switch and ranks are processes on loopback. A line is the
-median over the rounds, which take the three by turns: the time of an AllReduce (the median of its repetitions at rank 0), the processor time that the switch
-takes for it, and the share of its threads, the busiest first. Ranks and switch share the machine's processors: where these are few, what a second core of the switch takes
-the ranks lack, and the time says little; the shares say whether the work is divided. Needs Linux and Python 3.11.
+    python3 benches/cores.py QUINCUNX [--ranks 4] [--size 16MiB] [--rounds 3] [--iterations 20]
+
+Manager, switch and ranks are processes on loopback. The rounds take the three by turns. A line has medians over the rounds:
+
+- the time of an AllReduce: the median of its repetitions at rank 0;
+- the processor time that the switch takes for it;
+- the share of its threads, the busiest first.
+
+Ranks and switch share the machine's processors. Where these are few, a second core of the switch takes time from the ranks. Then the
+time says little. The shares still say whether the work is divided.
+
+Needs Python 3.11; Linux.
 """
 
 import argparse
@@ -78,10 +86,10 @@ def main() -> None:
     """Prints a line for each of the cases."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("program", help="the quincunx command")
-    parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--size", default="16MiB")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--iterations", type=int, default=20)
+    parser.add_argument("--ranks", type=int, default=4, help="[default: 4]")
+    parser.add_argument("--size", default="16MiB", help="of a vector [default: 16MiB]")
+    parser.add_argument("--rounds", type=int, default=3, help="[default: 3]")
+    parser.add_argument("--iterations", type=int, default=20, help="AllReduces a round [default: 20]")
     arguments = parser.parse_args()
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors", file=sys.stderr)
     found = {case: [] for case in CASES}

@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""Has four ranks of each design ask for different things, and looks at what each of them is told, and how soon.
+"""Has four ranks of each design ask for different things. Looks at what each of them is told, and how soon.
 
     PYTHONPATH=python/quincunx python3 benches/disagree.py QUINCUNX [--designs epic-1,ring] [--within 100]
 
-Rank 1 asks for another length, data type, operation, root or collective than the other three, each time in a new group. Every rank must hear, within so many
-milliseconds, that rank 1 and one of the others differ, and in what; none may get a result. A line for each rank and kind goes to standard output, and how many of them
-are right; exit status 1 if one is not. MultiWrite has no sums and no roots, so that it is asked with all_gather and barrier alone. NetReduce frames are none of the library's:
-`conformance` asks it. QUINCUNX is a release build, say, and `quincunx` of Python is by the path. Needs Python 3.11 with numpy; Linux.
+Rank 1 asks for another length, data type, operation, root or collective than the other three, each time in a new group. Every rank
+must hear within --within milliseconds that rank 1 and one of the others differ, and in what. None may get a result.
+
+Standard output has a line for each rank and kind, and how many of them are right. Exit status 1 if one is not.
+
+MultiWrite has no sums and no roots, so it is asked with all_gather and barrier alone. NetReduce frames are none of the library's:
+`conformance` asks it. QUINCUNX is a release build, say. Python finds `quincunx` by PYTHONPATH.
+
+Needs Python 3.11 with numpy; Linux.
 """
 
 import argparse
@@ -58,9 +63,9 @@ def one_rank(within: float) -> None:
 def main() -> None:
     """Starts the ranks of each design, and counts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("quincunx", type=Path)
-    parser.add_argument("--designs", default=DESIGNS)
-    parser.add_argument("--within", type=float, default=100)
+    parser.add_argument("quincunx", type=Path, help="the quincunx command")
+    parser.add_argument("--designs", default=DESIGNS, help="[default: all]")
+    parser.add_argument("--within", type=float, default=100, help="milliseconds in which a rank must hear [default: 100]")
     options = parser.parse_args()
     if options.quincunx == Path("rank"):
         one_rank(options.within)

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Whether two builds of the program put the same frames on their links, to the bit, and explore the same states.
+"""Compares two builds of the program: the frames on their links, to the bit, and the states that they explore.
 
     python3 benches/frames.py OLD NEW
 
-Simulates each design on each kind of fabric with a seed, with frames lost where they can be, and holds the captures of the two builds against each other; then it holds
-the numbers of states of small explorations against each other. A line for each; exit status 1 if any differs. Takes a minute. Needs Python 3.11.
+It simulates each design on each kind of fabric with a seed. Frames are lost where they can be. It compares the captures of the two
+builds. Then it compares the numbers of states of small explorations. Each comparison prints a line. Exit status 1 if any differs.
+
+Takes a minute. Needs Python 3.11.
 """
 
 import hashlib

@@ -1,14 +1,29 @@
 #!/usr/bin/env python3
-"""Makes groups of two ranks and gives them back, again and again, and prints what ranks, manager and switch hold and how long a group takes.
+"""Makes groups of two ranks and gives them back, again and again. Prints what the processes hold, and how long a group takes.
 
     PYTHONPATH=python/quincunx python3 benches/groups.py QUINCUNX [--count 10000] [--by drop|close|with|torch]
 
-A manager with a store and a switch with room for two groups stay while two ranks split the group of both (`--by torch`: call
-`new_group`), add up 4 KiB in the part, and give it back. `close` and `with` say how; `drop` leaves it to the garbage collector; `torch` calls
-`destroy_process_group`, in a Python with torch. It prints what each process holds of memory and open files after the first hundred groups and at
-the end, the mean time of a group in the first hundred, in the second and in the last, and the store's bytes. Exit status 1 if a group did not run in the
-switch, a sum was wrong, the manager has a group in the end but those of all ranks, a process has grown by more than 2 MiB (with torch a rank by 4 KiB a group more, for what torch keeps), or the
-last hundred took more than twice the time of the second. Needs Python 3.11 and the package `quincunx`; Linux.
+A manager with a store and a switch with room for two groups stay. Two ranks split the group of both (`--by torch`: call `new_group`),
+add up 4 KiB in the part, and give it back. --by says how:
+
+- `drop` leaves it to the garbage collector;
+- `close` and `with` give it back in these ways;
+- `torch` calls `destroy_process_group`, in a Python with torch.
+
+It prints:
+
+- the memory and open files of ranks, manager and switch, after the first hundred groups and at the end;
+- the mean time of a group in the first hundred, in the second and in the last;
+- the bytes of the store.
+
+Exit status 1 if one of these happened:
+
+- a group did not run in the switch, or a sum was wrong;
+- the manager has a group in the end, besides those of all ranks;
+- a process has grown by more than two open files, or by more than 2 MiB (with torch a rank by 4 KiB a group more, for what torch keeps);
+- the last hundred took more than twice the time of the second.
+
+Needs Python 3.11 and the package `quincunx`; Linux.
 """
 
 import argparse
@@ -178,9 +193,9 @@ def measure(fabric: Fabric, count: int, by: str) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program")
-    parser.add_argument("--count", type=int, default=10_000)
-    parser.add_argument("--by", choices=["drop", "close", "with", "torch"], default="drop")
+    parser.add_argument("program", help="the quincunx command")
+    parser.add_argument("--count", type=int, default=10_000, help="groups [default: 10000]")
+    parser.add_argument("--by", choices=["drop", "close", "with", "torch"], default="drop", help="how a group is given back [default: drop]")
     parser.add_argument("--rank", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.rank:

@@ -1,9 +1,14 @@
 #!/usr/bin/env python3
-"""How the cost of a simulation grows with the size, with the ranks, with loss, and with a model's hidden size.
+"""Shows how the cost of a simulation grows with the size, with the ranks, with loss, and with a model's hidden size.
 
-`python3 benches/growth.py QUINCUNX [GROUP ...]`, or `make bench-growth`. Each line is one `quincunx sim` in a process of its own:
-packets (frames on all links), steps of the simulation, processor seconds, nanoseconds a packet, packets a processor second, and the most
-memory that the process had. Needs Linux and Python 3.11. Other work on the machine makes the seconds mean less: the load is printed first.
+    python3 benches/growth.py QUINCUNX [GROUP ...]
+
+`make bench-growth` runs it, too. Each line is one `quincunx sim` in a process of its own: packets (frames on all links), steps of the
+simulation, processor seconds, nanoseconds a packet, packets a processor second, and the most memory of the process.
+
+Other work on the machine makes the seconds mean less: the load is printed first.
+
+Needs Python 3.11; Linux.
 """
 
 import json

@@ -1,19 +1,24 @@
 #!/usr/bin/env python3
-"""Kills one process of a running job at a random moment, again and again, and prints how long the job took to end with an error, or that it went on.
+"""Kills one process of a running job at a random moment, again and again. Prints how long the job took to end with an error, or that it went on.
 
     python3 benches/kills.py QUINCUNX [ROUNDS] [SEED] [--iterations N] [--log FILE] [--quiet]
     python3 benches/kills.py --sum FILE...
 
-Each round starts a manager with a store, a switch and four ranks on loopback, lets the ranks add up vectors, and ends the manager, the switch, a rank
-or the process that has started the ranks with SIGKILL. A manager that was killed is started again at once; then the job must go on and be right. Without
-its switch the group is made anew among its hosts, and the job must go on and be right, too. Without a rank all others must end with an error within the
-limit. Without who started them all ranks must be gone within the limit, and the manager must have no group of theirs.
+Each round starts a manager with a store, a switch and four ranks on loopback. The ranks add up vectors. SIGKILL ends one process:
 
-The job runs so many AllReduces of 64 KiB (--iterations), and the kill comes within half a second of the group, or earlier if there are fewer.
-300 of them among hosts take a second or two, and some ten seconds on a machine that is busy: many more could take longer than a round may.
-Every ten rounds a line on standard error says how far it is (not with --quiet), and no round takes longer than a minute: what still runs then is a fault.
---log adds a line of JSON for each round to a file, so that many rounds can be run in pieces, with seeds of their own; --sum prints what all of them
-have found. Exit status 1 if one round did neither. Needs Python 3.11, nothing else; Linux.
+- the manager: it starts again at once, and the job must go on and be right;
+- the switch: the group is made anew among its hosts, and the job must go on and be right;
+- a rank: all others must end with an error within the limit;
+- the process that has started the ranks: all ranks must be gone within the limit, and the manager must have no group of theirs.
+
+A job runs --iterations AllReduces of 64 KiB. The kill comes within half a second of the group, or earlier if there are fewer. 300 of
+them among hosts take a second or two, and some ten seconds on a busy machine. Many more could take longer than a round may.
+
+No round takes longer than a minute: what still runs then is a fault. Every ten rounds a line on standard error says how far it is (not
+with --quiet). --log adds a line of JSON for each round to a file. So many rounds can run in pieces, with seeds of their own; --sum
+prints what all of them have found. Exit status 1 if one round had a fault.
+
+Needs Python 3.11, nothing else; Linux.
 """
 
 import argparse
@@ -209,13 +214,13 @@ def summary(outcomes: list[dict[str, object]]) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program", nargs="?")
-    parser.add_argument("rounds", nargs="?", type=int, default=30)
-    parser.add_argument("seed", nargs="?", type=int, default=1)
-    parser.add_argument("--iterations", type=int, default=300)
-    parser.add_argument("--log", type=Path)
-    parser.add_argument("--quiet", action="store_true")
-    parser.add_argument("--sum", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("program", nargs="?", help="the quincunx command")
+    parser.add_argument("rounds", nargs="?", type=int, default=30, help="[default: 30]")
+    parser.add_argument("seed", nargs="?", type=int, default=1, help="[default: 1]")
+    parser.add_argument("--iterations", type=int, default=300, help="AllReduces a job [default: 300]")
+    parser.add_argument("--log", type=Path, help="adds a line of JSON a round to this file")
+    parser.add_argument("--quiet", action="store_true", help="says nothing of how far it is")
+    parser.add_argument("--sum", nargs="+", type=Path, metavar="FILE", help="prints what these logs have found, and runs nothing")
     asked = parser.parse_args()
     if asked.sum:
         return summary([json.loads(line) for path in asked.sum for line in path.read_text().splitlines()])

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Times two builds of the program against each other: the same command by the old one and by the new one in turn, so that what else the machine does meets both.
+"""Times two builds of the program against each other: the same command by the old one and by the new one, in turn.
 
     python3 benches/pairs.py OLD NEW [--pairs 12] [--only NAME] [--json FILE]
 
-OLD and NEW are release builds of `quincunx`. A command of `perf` counts by the median of its rounds, the others by processor time. Each row gives the ratio new/old:
-the median over the pairs, and the ratio of the fastest of each. `--only perf` takes the commands whose names begin so. One that fails ends the run with what it
-said. Needs Python 3.11; Linux.
+What else the machine does meets both builds. OLD and NEW are release builds of `quincunx`. A command of `perf` counts by the median of
+its rounds, the others by processor time. Each row gives the ratio new/old: the median over the pairs, and the ratio of the fastest of
+each. `--only perf` takes the commands whose names begin so. A command that fails ends the run with what it said.
+
+Needs Python 3.11; Linux.
 """
 
 import argparse
@@ -66,11 +68,11 @@ CASES: dict[str, Callable[[Path], Times]] = {
 def main() -> None:
     """Runs the pairs and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("old", type=Path)
-    parser.add_argument("new", type=Path)
-    parser.add_argument("--pairs", type=int, default=12)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("old", type=Path, help="a release build")
+    parser.add_argument("new", type=Path, help="another")
+    parser.add_argument("--pairs", type=int, default=12, help="[default: 12]")
+    parser.add_argument("--only", default="", help="commands whose names begin so [default: all]")
+    parser.add_argument("--json", type=Path, help="writes the rows to this file, too")
     options = parser.parse_args()
     rows = []
     print(f"{'what':22} {'design':10} {'median':>7} {'fastest':>8} {'least':>7} {'most':>7}")

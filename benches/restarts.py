@@ -1,19 +1,24 @@
 #!/usr/bin/env python3
-"""Starts the manager, who stands by for it, or the machine's agent again and again under ranks that are always busy; counts jobs that end and sums that are wrong.
+"""Restarts the manager, its standby or the machine's agent under ranks that are always busy. Counts jobs that end and sums that are wrong.
 
     python3 benches/restarts.py QUINCUNX [--restarts 20] [--kinds manager,standby,agent] [--programs python,c] [--pause 0.3] [--json FILE]
 
-Each job has a manager with a store, a switch and two ranks on loopback, which begin an all_reduce of 256 KiB before the one before has ended, and look at every
-element of every sum. Of each kind, one process is ended with SIGKILL again and again while they run:
+Each job has a manager with a store, a switch and two ranks on loopback. The ranks begin an all_reduce of 256 KiB before the one before
+has ended, and look at every element of every sum. SIGKILL ends one process again and again while they run:
 
-- manager: it is started again after --pause, with its store;
+- manager: it starts again after --pause, with its store;
 - standby: the one that stands by serves from then on, and after --pause another one stands by for it;
-- agent: by way of which ranks and switch speak with the manager; it is started again after --pause.
+- agent: ranks and switch speak with the manager through it; it starts again after --pause.
 
-A restart is over when the manager has the switch and the ranks again, and each rank has ended a collective since. A job that has ended is told with what its
-ranks said, and another one takes its place. The ranks are programs in Python by the package beside this folder, in C by libquincunx, or with torch. QUINCUNX is target/debug/quincunx, say, with
-libquincunx.so and lib_core.so beside it (`cargo build -p quincunx-cli -p quincunx-python -p quincunx-capi`). The table goes to standard output; exit status 1 if a job has
-ended or a sum was wrong. Everything that it starts ends with it. Needs Python 3.11, and `cc` for C; Linux.
+A restart is over when the manager has the switch and the ranks again, and each rank has ended a collective since. If a job ends, its
+ranks' last words are printed, and another job takes its place.
+
+The ranks are programs in Python (by the package beside this folder), in C (by libquincunx), or with torch. QUINCUNX is
+target/debug/quincunx, say, with libquincunx.so and lib_core.so beside it (`cargo build -p quincunx-cli -p quincunx-python -p quincunx-capi`).
+
+The table goes to standard output. Exit status 1 if a job has ended or a sum was wrong. Everything that it starts ends with it.
+
+Needs Python 3.11, and `cc` for C; Linux.
 """
 
 import argparse
@@ -315,12 +320,12 @@ def main() -> int:
     if sys.argv[1:2] == ["--rank"]:
         return {"python": reduce_in_python, "torch": reduce_in_torch}[sys.argv[2]]()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program", type=Path)
+    parser.add_argument("program", type=Path, help="the quincunx command")
     parser.add_argument("--restarts", type=int, default=20, metavar="N", help="of each kind, by each program [default: 20]")
     parser.add_argument("--kinds", default=",".join(KINDS), help="of manager, standby and agent [default: all]")
     parser.add_argument("--programs", default="python,c", help="of python, c and torch [default: python,c]")
     parser.add_argument("--pause", type=float, default=0.3, metavar="SECONDS", help="between end and start [default: 0.3]")
-    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="writes the rows to this file, too")
     asked = parser.parse_args()
     kinds, programs = asked.kinds.split(","), asked.programs.split(",")
     for found, known in [(kind, KINDS) for kind in kinds] + [(name, PROGRAMS) for name in programs]:

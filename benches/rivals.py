@@ -1,10 +1,17 @@
 #!/usr/bin/env python3
-"""Whether what designs in the network are compared with runs as fast as its links allow, and sends nothing twice.
+"""Checks that ring, direct and tree run as fast as their links allow, and send nothing twice. Designs in the network are compared with these.
 
-`python3 benches/rivals.py QUINCUNX [--quick]`. Simulates ring, direct and tree on fabrics by their shape, without loss, and prints a line each:
-time over what theory has (ring: 2(n-1)/n of the vector; direct: bytes on the busiest link; tree: three vectors, pipelined), and frames that were
-sent again. Exit status 1 if ring or direct takes more than 1.06 of that, or anything was sent again. The tests of `crates/studies/sim` hold a part of
-these to the same bounds. All of it takes some minutes of a processor with a release build; `--quick` leaves 64 MiB on 64 hosts out.
+    python3 benches/rivals.py QUINCUNX [--quick]
+
+It simulates them on fabrics by their shape, without loss. Each line has the time over what theory has, and the frames that were sent
+again. Theory is:
+
+- ring: 2(n-1)/n of the vector;
+- direct: bytes on the busiest link;
+- tree: three vectors, pipelined.
+
+Exit status 1 if ring or direct takes more than 1.06 of that, or anything was sent again. The tests of `crates/studies/sim` hold a part
+of these to the same bounds. All of it takes some minutes of a processor with a release build; `--quick` leaves 64 MiB on 64 hosts out.
 """
 
 import json

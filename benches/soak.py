@@ -1,14 +1,20 @@
 #!/usr/bin/env python3
-"""Runs jobs on one manager and one switch for a long time, with faulty links, and kills some of the processes; prints what they still hold.
+"""Runs jobs on one manager and one switch for a long time, with faulty links, and kills some processes. Prints what manager and switch hold.
 
     python3 benches/soak.py QUINCUNX [--seconds 3600] [--seed N]
 
-A manager with a store and a switch stay while jobs of four ranks come and go. All lose, double and reorder 1 % of the frames that arrive. Of ten jobs, one
-loses a rank and one the process that has started the ranks; for the first half of the time, one the manager and one the switch, too, which are
-started again at once. Who has lost nothing but a manager or a switch must end right; the others must end with an error. After each job no group
-may be left that holds anything. Every minute of the second half a line says what manager and switch hold in memory and open files, and how much
-more than at the line before the first: in the end memory may have grown by 4 MiB, files by 4, which are connections of the last job.
-Exit status 1 if anything else has happened, or more. Needs Python 3.11, nothing else; Linux.
+A manager with a store and a switch stay while jobs of four ranks come and go. All lose, double and reorder 1 % of the frames that
+arrive. Of ten jobs, one loses a rank and one the process that has started the ranks. In the first half of the time, one loses the
+manager and one the switch, too. These start again at once.
+
+A job that has lost nothing but a manager or a switch must end right. The others must end with an error. After each job no group may be
+left that holds anything.
+
+Every minute of the second half a line says what manager and switch hold in memory and open files. It also says how much more that is
+than at the line before the first. In the end memory may have grown by 4 MiB, files by 4: these are connections of the last job. Exit
+status 1 if anything else has happened, or more.
+
+Needs Python 3.11, nothing else; Linux.
 """
 
 import argparse
@@ -88,9 +94,9 @@ def held(process: int) -> tuple[int, int]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program")
-    parser.add_argument("--seconds", type=float, default=3600)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("program", help="the quincunx command")
+    parser.add_argument("--seconds", type=float, default=3600, help="[default: 3600]")
+    parser.add_argument("--seed", type=int, default=1, help="[default: 1]")
     asked = parser.parse_args()
     chance, begun, jobs = random.Random(asked.seed), time.monotonic(), 0
     faults: list[str] = []

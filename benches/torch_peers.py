@@ -1,11 +1,15 @@
-"""Collectives by torch.distributed on quincunx and on gloo, on the same links in one run: what every rank runs.
+"""Runs collectives by torch.distributed on quincunx and on gloo, on the same links in one run. Every rank runs this.
 
     sudo quincunx run -n 4 --link netns --rate 500Mbit/s -- python benches/torch_peers.py
 
-First small operations: the median of many, in turns on either; and the processor time of all ranks and of the switch that one takes. Then
-the bytes that each primitive moves over the busiest link, either way, by the kernel's counters: headers and acknowledges included; the least
-of some, for what is lost is sent again. Last a ReduceScatter on one group while an AllGather runs on another (EPIC 7.2, figure 14). Needs
-torch. Rank 0 prints three tables.
+Rank 0 prints three tables:
+
+- small operations: the median of many, in turns on either, and the processor time of all ranks and of the switch that one takes;
+- the bytes that each primitive moves over the busiest link, either way, by the kernel's counters. Headers and acknowledges are
+  included. It is the least of some, for what is lost is sent again;
+- a ReduceScatter on one group while an AllGather runs on another (EPIC 7.2, figure 14).
+
+Needs torch.
 """
 
 import os
