@@ -37,7 +37,7 @@ PARTS = {
         "A design of your own": "examples/own-design/README.md",
         "Measured beside what people use": "benches/README.md",
         "The switch as hardware": "rtl/allreduce_switch/README.md",
-        "Earlier systems' rules": "crates/studies/check/src/earlier/verdicts.md",
+        "Earlier systems' rules": "crates/studies/check/src/prior_systems/verdicts.md",
     },
     "How it is built": {
         "Architecture": "ARCHITECTURE.md",

@@ -203,7 +203,7 @@ impl Group {
         tag: u32,
     ) -> PyResult<Handle> {
         let source = Memory::of(source, false)?;
-        Pending::make_way(py, Some(&source), None, false)?;
+        Pending::ensure_unused(py, Some(&source), None, false)?;
         let handle = self.0.multi_write(&to, tag, Box::new(source.source())).map_err(raised)?;
         Pending::keep(py, &handle, Some(source), None);
         Ok(Handle { handle, sender: None })
@@ -259,7 +259,7 @@ impl Group {
             }
         };
         memory::check(asked, self.0.rank(), source.as_ref(), sink.as_ref())?;
-        Pending::make_way(py, source.as_ref(), sink.as_ref(), queue)?;
+        Pending::ensure_unused(py, source.as_ref(), sink.as_ref(), queue)?;
         let from: Box<dyn Source> = match &source {
             Some(memory) => Box::new(memory.source()),
             None => Box::new(Nothing),

@@ -125,7 +125,7 @@ impl Pending {
     }
 
     /// Sees that nothing under way uses the memory: waits for it, or refuses.
-    pub(crate) fn make_way(
+    pub(crate) fn ensure_unused(
         py: Python<'_>,
         source: Option<&Memory>,
         sink: Option<&Memory>,

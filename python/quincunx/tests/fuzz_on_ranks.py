@@ -2,7 +2,7 @@
 
 Rank 0 draws and sends each call to the other by a socket of its own, so that both make the same. A call that is misuse must be an
 exception at both of them, one of those that the documentation names; every other one must do what it says. What hangs is found by the
-group's limit, or by each rank's watch, which says what it is at. Every half minute there is a line with the calls so far; it ends with
+group's limit, or by each rank's watchdog, which says what it is at. Every half minute there is a line with the calls so far; it ends with
 the number of calls of each kind.
 """
 
@@ -236,7 +236,7 @@ def begun(group: quincunx.Group, name: str, values: Any, output: tuple, fits: fl
     return getattr(group, name)(values, to, wait=wait)
 
 
-class Watch:
+class Watchdog:
     """What this rank is at. A thread of it says so now and then, and ends the process if one call has no end."""
 
     def __init__(self, rank: int) -> None:
@@ -314,17 +314,17 @@ def received(line: Line) -> tuple | None:
         sys.exit(f"rank 1: {error}")
 
 
-def answer(group: quincunx.Group, line: Line, watch: Watch) -> None:
+def answer(group: quincunx.Group, line: Line, watchdog: Watchdog) -> None:
     """Makes the calls that rank 0 sends; ends the process where rank 0 has ended before it had sent them all."""
     while (call := received(line)) is not None:
-        watch.begin(call)
+        watchdog.begin(call)
         line.send(outcome(group, call))
-        watch.begin(None)
+        watchdog.begin(None)
 
 
-def hold(group: quincunx.Group, line: Line, watch: Watch, call: tuple) -> str:
+def hold(group: quincunx.Group, line: Line, watchdog: Watchdog, call: tuple) -> str:
     """One call at both ranks; how it ends at this one. What is neither done nor refused ends the process."""
-    watch.begin(call)
+    watchdog.begin(call)
     line.send(call)
     mine = outcome(group, call)
     try:
@@ -335,7 +335,7 @@ def hold(group: quincunx.Group, line: Line, watch: Watch, call: tuple) -> str:
     if FAILED in mine + theirs or (mine == "done") != (theirs == "done"):
         # The group may be of no use any more, so nothing can be made smaller.
         found = f"rank 0 {mine}, rank 1 {theirs}"
-        print(f"expected call {watch.number}, {call}, to be done or refused alike, found {found}", flush=True)
+        print(f"expected call {watchdog.number}, {call}, to be done or refused alike, found {found}", flush=True)
         os._exit(1)
     return mine
 
@@ -344,16 +344,16 @@ def main() -> None:
     calls = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     group = quincunx.init(limit=LIMIT_SECONDS)
     assert group.size == 2, "expected two ranks; start with `quincunx run -n 2`"
-    line, watch = Line(group), Watch(group.rank)
+    line, watchdog = Line(group), Watchdog(group.rank)
     counted: Counter[str] = Counter()
     if group.rank == 1:
-        answer(group, line, watch)
+        answer(group, line, watchdog)
     else:
 
         @hypothesis.settings(max_examples=calls, deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck))
         @hypothesis.given(CALLS)
         def drawn(call: tuple) -> None:
-            counted[f"{call[0]} {hold(group, line, watch, call)}"] += 1
+            counted[f"{call[0]} {hold(group, line, watchdog, call)}"] += 1
 
         hypothesis.seed(int(os.environ.get("FUZZ_SEED", "0")))(drawn)()
         line.send(None)

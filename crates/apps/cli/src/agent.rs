@@ -4,7 +4,7 @@ use clap::Args;
 use quincunx_control_grpc::{AgentServer, ManagerAddress, ManagerServer, Managers};
 
 use crate::Failure;
-use crate::identity::Shown;
+use crate::identity::IdentityOptions;
 use crate::logs::Logs;
 use crate::out::say;
 
@@ -29,7 +29,7 @@ pub(crate) struct Agent {
     #[arg(long, value_name = "HOST:PORT")]
     manager: Managers,
     #[command(flatten)]
-    shown: Shown,
+    identity_options: IdentityOptions,
     #[command(flatten)]
     logs: Logs,
 }
@@ -44,7 +44,7 @@ impl Agent {
                 self.listen
             ))
         })?;
-        let credentials = self.shown.credentials()?;
+        let credentials = self.identity_options.credentials()?;
         let server =
             AgentServer::start(listener, self.manager, credentials.as_ref()).map_err(Failure::input)?;
         say!("agent listens at {}", server.address());

@@ -2,7 +2,9 @@
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use quincunx_check::{Counterexample, Exploration, Finding, MOST, Statistics, Subject, Told, Unfinished};
+use quincunx_check::{
+    Counterexample, Exploration, Finding, MOST, Statistics, StepDescription, Subject, Unfinished,
+};
 use quincunx_design::Catalog;
 use quincunx_units::ByteCount;
 use serde_json::{Value, json};
@@ -160,22 +162,22 @@ impl Check {
             "counterexample": found.map(|found| &found.lines),
             "decided": found.map(|found| found.decided),
             "nodes": found.map(|found| &found.nodes),
-            "steps": found.map(|found| found.told.iter().map(step).collect::<Vec<_>>()),
+            "steps": found.map(|found| found.steps.iter().map(step).collect::<Vec<_>>()),
         })
     }
 }
 
 /// A step of a counterexample in parts.
-fn step(told: &Told) -> Value {
-    let (from, frame) = told.frame.clone().unzip();
-    let sent: Vec<Value> = told.sent.iter().map(|(to, frame)| json!({"to": to, "frame": frame})).collect();
+fn step(step: &StepDescription) -> Value {
+    let (from, frame) = step.frame.clone().unzip();
+    let sent: Vec<Value> = step.sent.iter().map(|(to, frame)| json!({"to": to, "frame": frame})).collect();
     json!({
-        "node": told.node,
-        "what": told.what.name(),
+        "node": step.node,
+        "what": step.what.name(),
         "from": from,
         "frame": frame,
-        "words": told.words,
-        "drops": told.drops,
+        "words": step.words,
+        "drops": step.drops,
         "sent": sent,
     })
 }

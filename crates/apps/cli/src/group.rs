@@ -10,7 +10,7 @@ use quincunx_units::{ByteCount, Duration};
 use serde_json::{Value, json};
 
 use crate::Failure;
-use crate::operate::Asked;
+use crate::operate::ManagerOptions;
 use crate::out::say;
 use crate::results::described;
 use crate::table::{Align, or_dash, table};
@@ -25,7 +25,7 @@ use crate::table::{Align, or_dash, table};
   quincunx group destroy train")]
 pub(crate) struct Group {
     #[command(flatten)]
-    asked: Asked,
+    manager_options: ManagerOptions,
     #[command(subcommand)]
     command: Command,
 }
@@ -93,11 +93,11 @@ struct Create {
 
 impl Group {
     pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
-        let json = self.asked.json;
+        let json = self.manager_options.json;
         match self.command {
             Command::Create(create) => {
                 let wanted = create.request(catalog)?;
-                let client = self.asked.connect()?;
+                let client = self.manager_options.connect()?;
                 let name = create.name.as_deref().unwrap_or_default();
                 let group = client.init_named_group(name, &wanted).map_err(Failure::input)?;
                 if json {
@@ -107,7 +107,7 @@ impl Group {
                 }
             }
             Command::List => {
-                let groups = self.asked.connect()?.list_groups().map_err(Failure::input)?;
+                let groups = self.manager_options.connect()?.list_groups().map_err(Failure::input)?;
                 if json {
                     print_json("group list", "groups", groups.iter().map(group_json).collect());
                 } else if groups.is_empty() {
@@ -117,7 +117,7 @@ impl Group {
                 }
             }
             Command::Show(Which { group }) => {
-                let group = find(&self.asked.connect()?, &group)?;
+                let group = find(&self.manager_options.connect()?, &group)?;
                 if json {
                     print_json("group show", "group", group_json(&group));
                 } else {
@@ -125,7 +125,7 @@ impl Group {
                 }
             }
             Command::Destroy(Which { group }) => {
-                let client = self.asked.connect()?;
+                let client = self.manager_options.connect()?;
                 let group = find(&client, &group)?;
                 client.destroy_group(group.summary.group).map_err(Failure::input)?;
                 if json {
@@ -135,7 +135,7 @@ impl Group {
                 }
             }
             Command::Why(Which { group }) => {
-                let why = self.asked.connect()?.explain_group(&group).map_err(Failure::input)?;
+                let why = self.manager_options.connect()?.explain_group(&group).map_err(Failure::input)?;
                 if json {
                     print_json("group why", "why", why_json(&why));
                 } else {

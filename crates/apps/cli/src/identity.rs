@@ -10,18 +10,18 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::Failure;
-use crate::operate::Asked;
+use crate::operate::ManagerOptions;
 use crate::out::say;
 
-/// What is shown to the other end.
+/// Whom this end shows itself as to the other one.
 #[derive(Args, Clone, Default)]
-pub(crate) struct Shown {
+pub(crate) struct IdentityOptions {
     /// File with certificate, key and the authority that is trusted, as `quincunx manager init` makes it: the connection is TLS then
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) identity: Option<PathBuf>,
 }
 
-impl Shown {
+impl IdentityOptions {
     pub(crate) fn credentials(&self) -> Result<Option<Credentials>, Failure> {
         self.identity.as_deref().map(Credentials::read).transpose().map_err(Failure::input)
     }
@@ -158,7 +158,7 @@ pub(crate) struct Revoke {
     #[arg(long, requires = "who")]
     lift: bool,
     #[command(flatten)]
-    asked: Asked,
+    manager_options: ManagerOptions,
 }
 
 impl Revoke {
@@ -170,8 +170,8 @@ impl Revoke {
             }
             who => who.unwrap_or_default().to_owned(),
         };
-        let done = self.asked.connect()?.revoke(&who, self.lift).map_err(Failure::input)?;
-        if self.asked.json {
+        let done = self.manager_options.connect()?.revoke(&who, self.lift).map_err(Failure::input)?;
+        if self.manager_options.json {
             let (detached, revoked) = (done.detached, done.revoked);
             say!(
                 "{}",

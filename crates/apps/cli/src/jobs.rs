@@ -15,7 +15,7 @@ use crate::interrupt::{self, is_set};
 use crate::out::say;
 use crate::progress::bar;
 use crate::results::{Printed, described};
-use crate::sim::placed;
+use crate::sim::placement_override;
 use crate::simulations::position;
 use crate::sweeps::run_all;
 use crate::table::{Align, or_dash, table};
@@ -78,7 +78,7 @@ impl Jobs {
             )));
         };
         let mut changes = self.set.clone();
-        changes.extend(self.placement.as_ref().map(placed));
+        changes.extend(self.placement.as_ref().map(placement_override));
         let scenario = Scenario::find(&fabric, &changes, catalog).map_err(Failure::input)?;
         scenario.refuse_training().map_err(Failure::input)?;
         let all = JobsRequest { scenario, jobs, catalog, fallback, seed: self.seed, only: None };

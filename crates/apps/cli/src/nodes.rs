@@ -11,7 +11,7 @@ use quincunx_design::Catalog;
 use quincunx_driver_net::{NodeOptions, Pace, PacketKind, TransportOptions, UdpOptions};
 use quincunx_network::FaultRates;
 use quincunx_perf::{Plan, work};
-use quincunx_runtime::{ProcessOptions, ROCE_PORT, SwitchWatch, encapsulation, serve_linked_switch};
+use quincunx_runtime::{ProcessOptions, ROCE_PORT, SwitchSnapshot, encapsulation, serve_linked_switch};
 use quincunx_units::{BitRate, ByteCount, Duration, Probability};
 use quincunx_wire::Framing;
 use quincunx_wire::grh::gid_of;
@@ -29,7 +29,7 @@ use std::thread;
 use std::time::Instant;
 
 use crate::Failure;
-use crate::identity::{Init, Revoke, Shown};
+use crate::identity::{IdentityOptions, Init, Revoke};
 use crate::logs::Logs;
 use crate::metrics;
 use crate::out::say;
@@ -106,7 +106,7 @@ struct Serve {
     #[arg(long, default_value = "spatial", value_parser = find_policy)]
     policy: &'static dyn Policy,
     #[command(flatten)]
-    shown: Shown,
+    identity_options: IdentityOptions,
     /// File that says what tenants may have (TOML)
     #[arg(long, value_name = "FILE")]
     tenants: Option<PathBuf>,
@@ -150,13 +150,13 @@ impl Serve {
                 fallback,
                 policy: self.policy,
                 restart_timeout: self.restart_timeout,
-                remakes: !self.no_remake,
+                recreates: !self.no_remake,
                 ..ManagerConfig::default()
             },
             store: self.store()?,
             standby: self.standby,
             keep_alive: self.keep_alive,
-            credentials: self.shown.credentials()?,
+            credentials: self.identity_options.credentials()?,
             quotas: self.quotas()?,
             audit: self.audit,
             metrics: self.metrics,
@@ -210,7 +210,7 @@ fn find_policy(name: &str) -> Result<&'static dyn Policy, String> {
 
 /// What switches and ranks have in common.
 #[derive(Args)]
-pub(crate) struct Node {
+pub(crate) struct NodeArguments {
     /// The node's name, unlike any other's
     #[arg(long)]
     name: String,
@@ -222,7 +222,7 @@ pub(crate) struct Node {
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:4790")]
     manager: Managers,
     #[command(flatten)]
-    shown: Shown,
+    identity_options: IdentityOptions,
     /// What frames are: roce-v2, or roce-v1 for designs whose frames are added up as they pass
     #[arg(long, default_value_t)]
     framing: Framing,
@@ -349,10 +349,10 @@ impl FromStr for Neighbour {
 }
 
 fn link(neighbour: &Neighbour) -> LinkReport {
-    LinkReport { neighbour: neighbour.name.clone(), lanes: 1, rate: None }
+    LinkReport { neighbour: neighbour.name.clone(), parallel_links: 1, rate: None }
 }
 
-impl Node {
+impl NodeArguments {
     fn options(self, catalog: Catalog, role: Role, memory: ByteCount) -> Result<ProcessOptions, Failure> {
         let Tuning { transport, spin, profile, loss, duplicate, reorder, seed } = self.tuning;
         if transport == Transport::Verbs && (self.tuning.has_faults() || self.pcap.is_some()) {
@@ -413,7 +413,7 @@ impl Node {
             },
             control: ClientConfig {
                 patience: self.patience.unwrap_or(self.manager.patience()),
-                ..self.shown.client()?
+                ..self.identity_options.client()?
             },
             manager: self.manager,
             framing: self.framing,
@@ -449,7 +449,7 @@ impl Node {
   quincunx switch --name s0 --address 10.0.0.9 --transport verbs              a server, whose NIC has the queue pairs")]
 pub(crate) struct Switch {
     #[command(flatten)]
-    node: Node,
+    node: NodeArguments,
     #[command(flatten)]
     ports: Ports,
     /// Memory for payload and degree buffers; groups that need more run among their hosts
@@ -486,7 +486,7 @@ impl Switch {
         for signal in [SIGTERM, SIGINT] {
             signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(Failure::input)?;
         }
-        let watch = Arc::new(SwitchWatch::default());
+        let snapshot = Arc::new(SwitchSnapshot::default());
         let interface = |neighbour: &Neighbour| Some((neighbour.name.clone(), neighbour.interface.clone()?));
         let interfaces = self.node.neighbours.iter().filter_map(interface).collect();
         let ports = self.ports.transport(&self.node.address, self.node.framing)?;
@@ -509,8 +509,8 @@ impl Switch {
         *one_group_a_port = self.one_group_a_port;
         let metrics = match self.metrics {
             Some(address) => {
-                let (watch, description) = (Arc::clone(&watch), options.description.clone());
-                let page = move || metrics::of_switch(&description, &watch.counts(), &watch.cores());
+                let (snapshot, description) = (Arc::clone(&snapshot), options.description.clone());
+                let page = move || metrics::of_switch(&description, &snapshot.counts(), &snapshot.cores());
                 let served = MetricsServer::start(address, page).map_err(|error| {
                     Failure::Input(format!(
                         "expected to serve metrics at {address}, found \"{error}\"; choose another --metrics address"
@@ -524,10 +524,10 @@ impl Switch {
         let ended = AtomicBool::new(false);
         let done = thread::scope(|scope| {
             if self.drops {
-                scope.spawn(|| print_drops(&watch, &ended));
+                scope.spawn(|| print_drops(&snapshot, &ended));
             }
             let done =
-                serve_linked_switch(catalog, &options, &interfaces, &stop, &watch).map_err(Failure::input);
+                serve_linked_switch(catalog, &options, &interfaces, &stop, &snapshot).map_err(Failure::input);
             ended.store(true, Ordering::Release);
             done
         });
@@ -537,12 +537,12 @@ impl Switch {
 }
 
 /// Prints what a switch has dropped when that has changed, until it has ended.
-fn print_drops(watch: &SwitchWatch, ended: &AtomicBool) {
+fn print_drops(snapshot: &SwitchSnapshot, ended: &AtomicBool) {
     let (mut told, mut next) = (BTreeMap::new(), Instant::now());
     loop {
         let is_last = ended.load(Ordering::Acquire);
         if is_last || Instant::now() >= next {
-            let drops = watch.counts().dropped;
+            let drops = snapshot.counts().dropped;
             if drops != told {
                 // Who does not listen any more does not miss it.
                 let _ = writeln!(std::io::stdout(), "{}", json!(drops));
@@ -561,7 +561,7 @@ fn print_drops(watch: &SwitchWatch, ended: &AtomicBool) {
 #[derive(Args)]
 pub(crate) struct Rank {
     #[command(flatten)]
-    node: Node,
+    node: NodeArguments,
     /// All ranks' names, in rank order
     #[arg(long, value_delimiter = ',')]
     members: Vec<String>,

@@ -8,28 +8,29 @@ use quincunx_units::{ByteCount, Duration};
 use serde_json::{Value, json};
 
 use crate::Failure;
-use crate::identity::Shown;
+use crate::identity::IdentityOptions;
 use crate::out::say;
 use crate::results::described;
 use crate::table::{Align, or_dash, table};
 
 /// Which manager is asked, and how its answer is printed.
 #[derive(Args)]
-pub(crate) struct Asked {
+pub(crate) struct ManagerOptions {
     /// Where the manager serves: a host name, or an address of IPv4 or IPv6
     #[arg(long, global = true, value_name = "HOST:PORT", default_value = "127.0.0.1:4790")]
     manager: Managers,
     #[command(flatten)]
-    shown: Shown,
+    identity_options: IdentityOptions,
     /// Print one JSON object instead of a table
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
 
-impl Asked {
+impl ManagerOptions {
     /// A connection to the manager, which must be there already.
     pub(crate) fn connect(&self) -> Result<ControlClient, Failure> {
-        let config = ClientConfig { connect_timeout: Duration::from_secs(2), ..self.shown.client()? };
+        let config =
+            ClientConfig { connect_timeout: Duration::from_secs(2), ..self.identity_options.client()? };
         ControlClient::connect(self.manager.clone(), config).map_err(Failure::input)
     }
 
@@ -54,7 +55,7 @@ pub(crate) struct Nodes {
     #[command(subcommand)]
     change: Option<Change>,
     #[command(flatten)]
-    asked: Asked,
+    manager_options: ManagerOptions,
 }
 
 #[derive(Subcommand)]
@@ -74,13 +75,13 @@ struct Drained {
 
 impl Nodes {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let client = self.asked.connect()?;
+        let client = self.manager_options.connect()?;
         if let Some(change) = &self.change {
             return self.change(&client, change);
         }
         let nodes = client.list_nodes().map_err(Failure::input)?;
         let groups = client.list_groups().map_err(Failure::input)?;
-        if self.asked.json {
+        if self.manager_options.json {
             let nodes: Vec<Value> = nodes.iter().map(|node| node_json(node, &groups)).collect();
             let mut object = described("nodes");
             object["nodes"] = nodes.into();
@@ -88,7 +89,10 @@ impl Nodes {
             return Ok(());
         }
         if nodes.is_empty() {
-            say!("no node is attached; start one with `quincunx switch --manager {}`", self.asked.manager);
+            say!(
+                "no node is attached; start one with `quincunx switch --manager {}`",
+                self.manager_options.manager
+            );
             return Ok(());
         }
         crate::out::print(&nodes_table(&nodes, &groups));
@@ -104,7 +108,7 @@ impl Nodes {
         };
         let groups = client.drain_node(name, drains).map_err(Failure::input)?;
         let numbers: Vec<u32> = groups.iter().map(|group| group.0).collect();
-        if self.asked.json {
+        if self.manager_options.json {
             let mut object = described("nodes");
             for (key, value) in [("node", json!(name)), ("drains", json!(drains)), ("groups", json!(numbers))]
             {
@@ -184,7 +188,7 @@ pub(crate) fn label(group: GroupId, groups: &[GroupStatus]) -> String {
 pub(crate) fn node_json(node: &NodeStatus, groups: &[GroupStatus]) -> Value {
     let description = &node.description;
     let links = description.links.iter();
-    let links = links.map(|link| json!({ "neighbour": link.neighbour, "is_up": link.lanes > 0 }));
+    let links = links.map(|link| json!({ "neighbour": link.neighbour, "is_up": link.parallel_links > 0 }));
     let uses = node.uses.iter().map(|(group, holding)| {
         json!({
             "group": (*group != OTHERS).then_some(group.0),

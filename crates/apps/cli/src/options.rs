@@ -93,14 +93,14 @@ pub(crate) fn data_type(text: &str) -> Result<DataType, String> {
 }
 
 /// What a collective is asked to do, as far as it was said.
-pub(crate) struct Asked {
+pub(crate) struct CollectiveOptions {
     pub(crate) root: Option<u16>,
     pub(crate) op: Option<Op>,
     pub(crate) sizes: Option<SizeRange>,
     pub(crate) data_type: DataType,
 }
 
-impl Asked {
+impl CollectiveOptions {
     /// The collective with its root.
     ///
     /// # Errors

@@ -16,10 +16,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use crate::Failure;
-use crate::identity::Shown;
+use crate::identity::IdentityOptions;
 use crate::memory;
 use crate::nodes::{Transport, Tuning};
-use crate::options::{Asked, Sweep, data_type};
+use crate::options::{CollectiveOptions, Sweep, data_type};
 use crate::ports::Sockets;
 use crate::progress::run_with_bar;
 use crate::results::{Printed, described};
@@ -44,7 +44,7 @@ fn offering_writes(catalog: Catalog) -> Option<&'static dyn AnyDesign> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Link {
+enum PerfLink {
     /// Loopback addresses: no privilege, as fast as the machine
     Udp,
     /// Loopback addresses, where the processes hold themselves to links of --rate: no privilege
@@ -128,8 +128,8 @@ pub(crate) struct Perf {
     #[arg(short = 'r', long)]
     root: Option<u16>,
     /// Where the processes run
-    #[arg(long, value_enum, default_value_t = Link::Udp)]
-    link: Link,
+    #[arg(long, value_enum, default_value_t = PerfLink::Udp)]
+    link: PerfLink,
     /// What frames come and go by at the ports of --link ports: links that XDP sockets send by have no --rate
     #[arg(long, value_enum, default_value_t)]
     sockets: Sockets,
@@ -137,7 +137,7 @@ pub(crate) struct Perf {
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["link", "rate", "mtu"])]
     manager: Option<Managers>,
     #[command(flatten)]
-    shown: Shown,
+    identity_options: IdentityOptions,
     /// Addresses of this machine for the ranks, in rank order: fewer than ranks go round, so that several ranks share one [default: one of
     /// loopback for each]
     #[arg(long, value_delimiter = ',')]
@@ -195,20 +195,20 @@ pub(crate) struct Perf {
 
 impl Perf {
     pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
-        if self.rate.is_some() && self.link == Link::Udp {
+        if self.rate.is_some() && self.link == PerfLink::Udp {
             return Err(Failure::Input(
                 "expected --link paced or netns with --rate, found --link udp, which is as fast as the machine; name one"
                     .into(),
             ));
         }
-        if self.link == Link::Paced && self.rate.is_none() && self.fabric.is_none() {
+        if self.link == PerfLink::Paced && self.rate.is_none() && self.fabric.is_none() {
             return Err(Failure::Input(
                 "expected --rate with --link paced, found none; say what a link carries, such as --rate 200Mbit/s"
                     .into(),
             ));
         }
         if self.sockets == Sockets::Xdp
-            && (self.link != Link::Ports || self.rate.is_some() || self.fabric.is_some())
+            && (self.link != PerfLink::Ports || self.rate.is_some() || self.fabric.is_some())
         {
             return Err(Failure::Input(
                 "expected --link ports without --rate or --fabric with --sockets xdp, found another: the queue that limits a link is passed by; leave it out"
@@ -216,9 +216,9 @@ impl Perf {
             ));
         }
         let loopback = match self.link {
-            Link::Udp => Some("udp"),
-            Link::Paced => Some("paced"),
-            Link::Netns | Link::Ports => None,
+            PerfLink::Udp => Some("udp"),
+            PerfLink::Paced => Some("paced"),
+            PerfLink::Netns | PerfLink::Ports => None,
         };
         if let Some(link) = loopback.filter(|_| self.mtu.is_some()) {
             return Err(Failure::Input(format!(
@@ -227,7 +227,7 @@ impl Perf {
         }
         // A fabric that runs already has links of its own.
         let transport = self.tuning.transport;
-        if self.link != Link::Udp && !self.addresses.is_empty() {
+        if self.link != PerfLink::Udp && !self.addresses.is_empty() {
             return Err(Failure::Input(
                 "expected --link udp with --addresses, found another, whose ranks have a link and an address each; leave one out"
                     .into(),
@@ -252,16 +252,16 @@ impl Perf {
         if self.switch_launcher.is_some() {
             self.check_switch_launcher()?;
         }
-        if self.cores > 1 && self.link != Link::Udp {
+        if self.cores > 1 && self.link != PerfLink::Udp {
             return Err(Failure::Input(
                 "expected --link udp with --cores, found another; other links lead to one address of a switch".into(),
             ));
         }
         let links = match self.link {
-            Link::Udp => RealLinks::LOOPBACK,
-            Link::Paced => RealLinks::PACED,
+            PerfLink::Udp => RealLinks::LOOPBACK,
+            PerfLink::Paced => RealLinks::PACED,
             // A scenario's links have a rate; those that nobody says anything of are as fast as the machine.
-            Link::Netns | Link::Ports => {
+            PerfLink::Netns | PerfLink::Ports => {
                 let is_limited = self.rate.is_some() || self.fabric.is_some();
                 let over_ipv4 = RealLinks { mtu: self.mtu(), is_limited };
                 if self.ipv6 { over_ipv4.over_ipv6() } else { over_ipv4 }
@@ -284,11 +284,12 @@ impl Perf {
         self.check_library(&shape)?;
         let designs = self.designs(catalog, &shape)?;
         let sizes = self.sizes.or(self.sweep.sizes()?);
-        let asked = Asked { root: self.root, op: self.op, sizes, data_type: self.dtype };
-        asked.task(self.task, shape.ranks())?;
+        let collective_options =
+            CollectiveOptions { root: self.root, op: self.op, sizes, data_type: self.dtype };
+        collective_options.task(self.task, shape.ranks())?;
         let sizes: Vec<u64> = match self.task {
             Task::Collective(Collective::Barrier) => vec![0],
-            _ => asked.sizes("4KiB:16MiB:4")?.into_iter().map(ByteCount::bytes).collect(),
+            _ => collective_options.sizes("4KiB:16MiB:4")?.into_iter().map(ByteCount::bytes).collect(),
         };
         memory::refuse_more(sizes.iter().copied().max().unwrap_or_default(), shape.ranks())?;
         if self.tuning.transport != Transport::Udp && !matches!(shape, Shape::Tree(_)) {
@@ -297,7 +298,7 @@ impl Perf {
             )));
         }
         if let Some(design) = designs.iter().find(|design| design.about().framing != Framing::RoceV2)
-            && self.link == Link::Ports
+            && self.link == PerfLink::Ports
         {
             return Err(Failure::Input(format!(
                 "expected designs of roce-v2 frames with --link ports, found {}; run it with --link netns",
@@ -320,14 +321,14 @@ impl Perf {
             // They run already, or the manager says which are missing.
             plan.setup.switches = 0;
         }
-        if self.ipv6 && matches!(self.link, Link::Udp | Link::Paced) {
+        if self.ipv6 && matches!(self.link, PerfLink::Udp | PerfLink::Paced) {
             return Err(Failure::Input(
                 "expected --link netns or ports with --ipv6, found loopback, where IPv6 has one address for all; name one of the two".into(),
             ));
         }
         let kind = match self.link {
-            Link::Udp => LinkKind::Udp,
-            Link::Paced => LinkKind::Paced {
+            PerfLink::Udp => LinkKind::Udp,
+            PerfLink::Paced => LinkKind::Paced {
                 rate: links.rate(&scenario.fabric).ok_or_else(|| {
                     Failure::Input(format!(
                         "expected a fabric of packets with --link paced, found {}; name another",
@@ -335,8 +336,8 @@ impl Perf {
                     ))
                 })?,
             },
-            Link::Netns => LinkKind::Netns { rate: links.rate(&scenario.fabric), mtu: self.mtu() },
-            Link::Ports => LinkKind::Ports {
+            PerfLink::Netns => LinkKind::Netns { rate: links.rate(&scenario.fabric), mtu: self.mtu() },
+            PerfLink::Ports => LinkKind::Ports {
                 rate: links.rate(&scenario.fabric),
                 mtu: self.mtu(),
                 sockets: self.sockets.into(),
@@ -359,7 +360,7 @@ impl Perf {
         }
         let program = std::env::current_exe().map_err(Failure::input)?;
         let mut nodes = self.tuning.arguments(lossy.is_none());
-        if let Some(identity) = &self.shown.identity {
+        if let Some(identity) = &self.identity_options.identity {
             if self.manager.is_none() {
                 return Err(Failure::Input(
                     "expected --manager with --identity, found none; name the manager, or leave it out"
@@ -375,7 +376,9 @@ impl Perf {
                         .into(),
                 ));
             }
-            Some(manager) => Some(Running::find(manager, &self.shown, &self.addresses, shape.ranks())?),
+            Some(manager) => {
+                Some(Running::find(manager, &self.identity_options, &self.addresses, shape.ranks())?)
+            }
             None => None,
         };
         let start = |framing| {
@@ -427,7 +430,7 @@ impl Perf {
 
     /// Refuses what switches that devices serve cannot do.
     fn check_switch_launcher(&self) -> Result<(), Failure> {
-        if self.tuning.transport != Transport::Verbs || self.link != Link::Netns {
+        if self.tuning.transport != Transport::Verbs || self.link != PerfLink::Netns {
             return Err(Failure::Input(format!(
                 "expected --transport verbs and --link netns with --switch-launcher, found --transport {}; say both, or leave it out",
                 self.tuning.transport

@@ -12,11 +12,11 @@ use std::net::{IpAddr, TcpListener};
 use std::path::PathBuf;
 
 use crate::Failure;
-use crate::identity::Shown;
+use crate::identity::IdentityOptions;
 use crate::running::{Running, check_addresses};
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Link {
+enum RunLink {
     /// Loopback addresses: no privilege, as fast as the machine
     Udp,
     /// Network namespaces with a link each; needs root
@@ -45,8 +45,8 @@ pub(crate) struct Run {
     #[arg(long, default_value = "star")]
     tree: String,
     /// Where the processes run
-    #[arg(long, value_enum, default_value_t = Link::Udp)]
-    link: Link,
+    #[arg(long, value_enum, default_value_t = RunLink::Udp)]
+    link: RunLink,
     /// Rate of every link, each way, with --link netns
     #[arg(long)]
     rate: Option<BitRate>,
@@ -60,7 +60,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["link", "rate", "mtu", "tree"])]
     manager: Option<Managers>,
     #[command(flatten)]
-    shown: Shown,
+    identity_options: IdentityOptions,
     /// Addresses of this machine for the ranks, in rank order: fewer than ranks go round, so that several ranks share one [default: one of
     /// loopback for each]
     #[arg(long, value_delimiter = ',')]
@@ -72,7 +72,7 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
-        if self.rate.is_some() && self.link == Link::Udp {
+        if self.rate.is_some() && self.link == RunLink::Udp {
             return Err(Failure::Input(
                 "expected --link netns with --rate, found --link udp; loopback cannot be limited".into(),
             ));
@@ -87,7 +87,7 @@ impl Run {
         }
         let shape = Shape::for_ranks(&self.tree, self.ranks).map_err(Failure::input)?;
         check_addresses(&self.addresses, self.ranks)?;
-        if self.link == Link::Netns && !self.addresses.is_empty() {
+        if self.link == RunLink::Netns && !self.addresses.is_empty() {
             return Err(Failure::Input(
                 "expected --link udp with --addresses, found namespaces, each with an address of its own; leave one out".into(),
             ));
@@ -96,14 +96,14 @@ impl Run {
         let program = std::env::current_exe().map_err(Failure::input)?;
         let mut fabric = match &self.manager {
             Some(manager) => {
-                let running = Running::find(manager, &self.shown, &self.addresses, self.ranks)?;
+                let running = Running::find(manager, &self.identity_options, &self.addresses, self.ranks)?;
                 let fabric: RunningFabric = running.fabric(catalog, Framing::RoceV2);
                 Processes::join(&shape, fabric, &program, arguments, None)
             }
             None => {
                 let kind = match self.link {
-                    Link::Udp => LinkKind::Udp,
-                    Link::Netns => LinkKind::Netns { rate: self.rate, mtu: self.mtu },
+                    RunLink::Udp => LinkKind::Udp,
+                    RunLink::Netns => LinkKind::Netns { rate: self.rate, mtu: self.mtu },
                 };
                 Processes::start(&shape, kind, &program, arguments, None).map_err(Failure::input)?
             }
@@ -123,7 +123,7 @@ impl Run {
     /// What every rank finds in its environment, whatever its number.
     fn environment(&self, design: &dyn AnyDesign) -> Result<BTreeMap<String, String>, Failure> {
         let mut set = Vec::new();
-        if self.link == Link::Netns {
+        if self.link == RunLink::Netns {
             // Slow links hold a window for long, and the acknowledges behind one of the other direction.
             let packet = if self.mtu < 4096 + 64 { 1024 } else { 4096 };
             set.push(format!("group.mtu={}", ByteCount::new(packet)));
@@ -151,7 +151,7 @@ impl Run {
             ("QUINCUNX_DESIGN".to_owned(), self.design.clone()),
             ("QUINCUNX_SET".to_owned(), set.join(",")),
         ]);
-        if let Some(identity) = &self.shown.identity {
+        if let Some(identity) = &self.identity_options.identity {
             common.insert("QUINCUNX_IDENTITY".to_owned(), identity.display().to_string());
         }
         Ok(common)

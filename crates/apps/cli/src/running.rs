@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::time::SystemTime;
 
 use crate::Failure;
-use crate::identity::Shown;
+use crate::identity::IdentityOptions;
 
 pub(crate) struct Running {
     client: ControlClient,
@@ -25,12 +25,12 @@ impl Running {
     /// Asks the manager who is there. `addresses` are the ranks', which go round if they are fewer, or none for some of loopback.
     pub(crate) fn find(
         manager: &Managers,
-        shown: &Shown,
+        identity_options: &IdentityOptions,
         addresses: &[IpAddr],
         ranks: u16,
     ) -> Result<Self, Failure> {
         check_addresses(addresses, ranks)?;
-        let config = ClientConfig { connect_timeout: Duration::from_secs(2), ..shown.client()? };
+        let config = ClientConfig { connect_timeout: Duration::from_secs(2), ..identity_options.client()? };
         let tenant = config.credentials.as_ref().and_then(Credentials::tenant);
         let client = ControlClient::connect(manager.clone(), config).map_err(Failure::input)?;
         let nodes = client.list_nodes().map_err(Failure::input)?.into_iter().map(|node| node.description);

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use crate::jobs::Jobs;
 use crate::layer::Layer;
-use crate::options::Asked;
+use crate::options::CollectiveOptions;
 use crate::out::say;
 use crate::results::{Printed, envelope};
 use crate::simulations::{Case, candidates_header, simulate};
@@ -144,9 +144,13 @@ impl Sim {
         };
         let scenario =
             Scenario::find(&self.fabric, &self.changes(catalog)?, catalog).map_err(Failure::input)?;
-        let asked =
-            Asked { root: self.root, op: self.op.map(Into::into), sizes: self.size, data_type: self.dtype };
-        let collective = asked.collective(collective, scenario.ranks())?;
+        let collective_options = CollectiveOptions {
+            root: self.root,
+            op: self.op.map(Into::into),
+            sizes: self.size,
+            data_type: self.dtype,
+        };
+        let collective = collective_options.collective(collective, scenario.ranks())?;
         if self.size.is_some() && scenario.workload.is_some() {
             return Err(Failure::Input(format!(
                 "expected no --size with {}, whose tokens say it, found one; set tokens, or leave it out",
@@ -156,7 +160,7 @@ impl Sim {
         let sizes: Vec<ByteCount> = match (&scenario.workload, collective) {
             (Some(batch), _) => vec![batch.bytes()],
             (_, Collective::Barrier) => vec![ByteCount::new(0)],
-            _ => asked.sizes("1MiB")?,
+            _ => collective_options.sizes("1MiB")?,
         };
         let is_choice = self.design == [AUTO];
         if !is_choice && self.design.iter().any(|design| design == AUTO) {
@@ -251,7 +255,7 @@ impl Sim {
     /// What is to be set: `--loss` is short for two keys.
     fn changes(&self, catalog: Catalog) -> Result<Vec<Override>, Failure> {
         let mut changes = self.set.clone();
-        changes.extend(self.placement.as_ref().map(placed));
+        changes.extend(self.placement.as_ref().map(placement_override));
         if let Some(loss) = &self.loss {
             let all;
             let (rate, links) = match loss.split_once('@') {
@@ -271,7 +275,7 @@ impl Sim {
 }
 
 /// The key that `--placement` is short for.
-pub(crate) fn placed(placement: &RankPlacement) -> Override {
+pub(crate) fn placement_override(placement: &RankPlacement) -> Override {
     Override { key: "placement".into(), value: placement.to_string().into() }
 }
 

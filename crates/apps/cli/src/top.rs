@@ -9,7 +9,7 @@ use std::io::{IsTerminal, Write, stdout};
 
 use crate::Failure;
 use crate::group::{group_json, groups_table};
-use crate::operate::{Asked, endpoints_held, memory_held, node_json};
+use crate::operate::{ManagerOptions, endpoints_held, memory_held, node_json};
 use crate::table::{Align, table};
 
 /// `quincunx top`.
@@ -21,7 +21,7 @@ use crate::table::{Align, table};
   quincunx top --count 10 --json         a JSON object a line")]
 pub(crate) struct Top {
     #[command(flatten)]
-    asked: Asked,
+    manager_options: ManagerOptions,
     /// Time from one look to the next
     #[arg(long, default_value = "1s")]
     interval: Duration,
@@ -32,19 +32,19 @@ pub(crate) struct Top {
 
 impl Top {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let client = self.asked.connect()?;
+        let client = self.manager_options.connect()?;
         let mut looks = 0;
         loop {
             let nodes = client.list_nodes().map_err(Failure::input)?;
             let groups = client.list_groups().map_err(Failure::input)?;
-            let text = if self.asked.json {
+            let text = if self.manager_options.json {
                 let nodes: Vec<Value> = nodes.iter().map(|node| node_json(node, &groups)).collect();
                 let groups: Vec<Value> = groups.iter().map(group_json).collect();
                 json!({ "schema": 1, "command": "top", "nodes": nodes, "groups": groups }).to_string() + "\n"
             } else {
                 // Home, and what is below the cursor goes.
                 let clear = if stdout().is_terminal() { "\x1b[H\x1b[J" } else { "" };
-                format!("{clear}{}", page(self.asked.manager(), &nodes, &groups))
+                format!("{clear}{}", page(self.manager_options.manager(), &nodes, &groups))
             };
             // Nobody reads any more, as when it is piped into `head`.
             if stdout().write_all(text.as_bytes()).and_then(|()| stdout().flush()).is_err() {

@@ -13,15 +13,15 @@ pub struct LeafSpine {
     leaves: u16,
     spines: u16,
     hosts: u16,
-    lanes: u16,
+    parallel_links: u16,
 }
 
 impl LeafSpine {
     /// Of the numbers of its name.
     pub(crate) fn of(numbers: &[u16]) -> Option<Self> {
         match *numbers {
-            [leaves, spines, hosts] => Some(Self { leaves, spines, hosts, lanes: 1 }),
-            [leaves, spines, hosts, lanes] => Some(Self { leaves, spines, hosts, lanes }),
+            [leaves, spines, hosts] => Some(Self { leaves, spines, hosts, parallel_links: 1 }),
+            [leaves, spines, hosts, parallel_links] => Some(Self { leaves, spines, hosts, parallel_links }),
             _ => None,
         }
     }
@@ -44,7 +44,7 @@ impl LeafSpine {
             (0..self.leaves).map(|leaf| add(format!("leaf-{leaf}"), NodeKind::Switch)).collect();
         for &leaf in &leaves {
             for &spine in &spines {
-                for _ in 0..self.lanes {
+                for _ in 0..self.parallel_links {
                     topology.connect(leaf, spine, link).expect("two switches");
                 }
             }
@@ -56,8 +56,8 @@ impl LeafSpine {
 
 impl fmt::Display for LeafSpine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { leaves, spines, hosts, lanes } = self;
+        let Self { leaves, spines, hosts, parallel_links } = self;
         write!(f, "leaf-spine-{leaves}x{spines}x{hosts}")?;
-        if *lanes > 1 { write!(f, "x{lanes}") } else { Ok(()) }
+        if *parallel_links > 1 { write!(f, "x{parallel_links}") } else { Ok(()) }
     }
 }

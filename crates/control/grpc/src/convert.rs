@@ -5,8 +5,8 @@ use quincunx_collective::{GroupId, Rank};
 use quincunx_control::memory::Region;
 use quincunx_control::{
     Encapsulation, Fallback, GroupFailure, GroupRecord, GroupRequest, GroupState, GroupSummary, HeldGroup,
-    Holder as Claim, Holding, Instruction, LinkReport, LockUse, NodeDescription, Phase, Progress, Remade,
-    Report, Role, SharedMemory,
+    Holder as Claim, Holding, Instruction, LinkReport, LockUse, NodeDescription, Phase, Progress,
+    RecreatedGroup, Report, Role, SharedMemory,
 };
 use quincunx_design::{
     ConnectionContext, Contention, Demand, FabricKind, GroupContext, LinkRates, Node, Peer,
@@ -99,9 +99,9 @@ pub(crate) fn encode_node(node: &NodeDescription) -> proto::NodeDescription {
 pub(crate) fn encode_link(link: &LinkReport) -> proto::LinkReport {
     proto::LinkReport {
         neighbour: link.neighbour.clone(),
-        lanes: link.lanes.into(),
+        lanes: link.parallel_links.into(),
         rate: link.rate.map_or(0, BitRate::bits_per_second),
-        down: link.lanes == 0,
+        down: link.parallel_links == 0,
     }
 }
 
@@ -110,8 +110,8 @@ pub(crate) fn decode_links(links: Vec<proto::LinkReport>) -> Decoded<Vec<LinkRep
 }
 
 fn decode_link(link: proto::LinkReport) -> Decoded<LinkReport> {
-    let lanes = if link.down { 0 } else { narrow("links.lanes", "16 bits", link.lanes.max(1))? };
-    Ok(LinkReport { neighbour: link.neighbour, lanes, rate: BitRate::new(link.rate) })
+    let parallel_links = if link.down { 0 } else { narrow("links.lanes", "16 bits", link.lanes.max(1))? };
+    Ok(LinkReport { neighbour: link.neighbour, parallel_links, rate: BitRate::new(link.rate) })
 }
 
 fn encode_region(region: Region) -> proto::Region {
@@ -651,7 +651,7 @@ pub(crate) fn encode_group(group: &GroupSummary) -> proto::Group {
         switches: group.switches.iter().map(encode_holding).collect(),
         tenant: group.owner.clone(),
         conflicts: group.conflicts,
-        remade: group.remade.as_ref().map(encode_remade),
+        remade: group.recreated.as_ref().map(encode_recreated),
         lease_us: group.lease.map(micros),
         ..proto::Group::default()
     }
@@ -694,7 +694,7 @@ pub(crate) fn decode_group(group: proto::Group) -> Decoded<GroupSummary> {
         switches: group.switches.into_iter().map(decode_holding).collect(),
         owner: group.tenant,
         conflicts: group.conflicts,
-        remade: group.remade.map(decode_remade).transpose()?,
+        recreated: group.remade.map(decode_recreated).transpose()?,
         lease: group.lease_us.map(|lease| from_micros("lease_us", lease)).transpose()?,
     })
 }
@@ -776,24 +776,24 @@ pub(crate) fn encode_record(record: &GroupRecord, name: &str) -> proto::GroupRec
         switches: record.switches.clone(),
         links: record.links.iter().flatten().cloned().collect(),
         conflicts: record.conflicts,
-        remade: record.remade.as_ref().map(encode_remade),
+        remade: record.recreated.as_ref().map(encode_recreated),
         contends: record.contends,
     }
 }
 
-fn encode_remade(remade: &Remade) -> proto::Remade {
+fn encode_recreated(recreated: &RecreatedGroup) -> proto::Remade {
     proto::Remade {
-        earlier: remade.earlier.iter().map(|group| group.0).collect(),
-        first: remade.first,
-        failure: Some(encode_failure(&remade.failure)),
+        earlier: recreated.earlier.iter().map(|group| group.0).collect(),
+        first: recreated.first,
+        failure: Some(encode_failure(&recreated.failure)),
     }
 }
 
-fn decode_remade(remade: proto::Remade) -> Decoded<Remade> {
+fn decode_recreated(remade: proto::Remade) -> Decoded<RecreatedGroup> {
     if remade.earlier.is_empty() {
         return wrong("remade.earlier", "the number that the group had", "none");
     }
-    Ok(Remade {
+    Ok(RecreatedGroup {
         earlier: remade.earlier.into_iter().map(GroupId).collect(),
         first: remade.first,
         failure: decode_failure(remade.failure)?,
@@ -823,7 +823,7 @@ pub(crate) fn decode_record(record: proto::GroupRecord) -> Decoded<(GroupRecord,
         switches: record.switches,
         links: links.to_vec(),
         conflicts: record.conflicts,
-        remade: record.remade.map(decode_remade).transpose()?,
+        recreated: record.remade.map(decode_recreated).transpose()?,
         contends: record.contends,
     };
     Ok((decoded, name))

@@ -18,7 +18,7 @@ pub(crate) struct ManagerMetrics {
     calls: Family<Labels, Counter>,
     fallbacks: Family<Labels, Counter>,
     failures: Counter,
-    remakes: Counter,
+    recreations: Counter,
     pub(crate) connections: Gauge,
     pub(crate) connections_refused: Counter,
 }
@@ -50,8 +50,8 @@ impl ManagerMetrics {
     }
 
     /// A group has lost a switch or a link, and is made anew.
-    pub(crate) fn note_remake(&self) {
-        self.remakes.inc();
+    pub(crate) fn note_recreation(&self) {
+        self.recreations.inc();
     }
 
     /// All of it, and how the manager's nodes and groups stand now, in the text format of OpenMetrics.
@@ -62,8 +62,8 @@ impl ManagerMetrics {
         let fallbacks = "Groups that do not use the network, by what was lacking and where";
         registry.register("fallbacks", fallbacks, self.fallbacks.clone());
         registry.register("group_failures", "Groups that have failed", self.failures.clone());
-        let remade = "Groups that were made anew, having lost a switch or a link";
-        registry.register("groups_remade", remade, self.remakes.clone());
+        let recreated = "Groups that were made anew, having lost a switch or a link";
+        registry.register("groups_remade", recreated, self.recreations.clone());
         registry.register("connections", "Connections to the manager", self.connections.clone());
         let refused = "Connections that were closed at once, for there were too many";
         registry.register("connections_refused", refused, self.connections_refused.clone());

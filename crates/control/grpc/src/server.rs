@@ -9,7 +9,7 @@ use crate::records::Record;
 use crate::revoked::Revoked;
 use crate::service::Service;
 use crate::state::Shared;
-use crate::store::{self, Kept};
+use crate::store::{self, StoredState};
 use crate::{Credentials, ManagerAddress, Quotas, StorePlace, proto};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::sockopt::ReuseAddr;
@@ -155,9 +155,9 @@ impl ManagerServer {
         let (lost, mut store_lost) = mpsc::channel(1);
         let open = |place| store::open(place, config.standby, &lost);
         let store = config.store.as_ref().map(open).transpose().map_err(io::Error::other)?;
-        let (store, Kept { numbers, groups, revoked }) = match store {
-            Some((store, kept)) => (Some(store), kept),
-            None => (None, Kept::default()),
+        let (store, StoredState { numbers, groups, revoked }) = match store {
+            Some((store, stored)) => (Some(store), stored),
+            None => (None, StoredState::default()),
         };
         // Who stands by is not there for anybody until now. The queue is longer than the standard library's: with that, a flood has those who
         // have something to say wait for a second and more.
@@ -178,7 +178,7 @@ impl ManagerServer {
             let _context = runtime.enter();
             let mut state = shared.lock();
             state.revoked = Revoked::new(revoked);
-            if numbers > Kept::default().numbers {
+            if numbers > StoredState::default().numbers {
                 let limit = std::time::Duration::from(config.manager.restart_timeout);
                 state.settles_until = Some(std::time::Instant::now() + limit);
             }

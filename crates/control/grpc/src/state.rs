@@ -220,12 +220,13 @@ impl Shared {
                         }
                     }
                 }
-                Action::Remake { from, group } => {
+                Action::Recreate { from, group } => {
                     state.records.replace(from, group);
-                    state.metrics.note_remake();
+                    state.metrics.note_recreation();
                     let made = state.manager.group(group);
-                    let (design, remade) = made.map(|made| (made.design, made.remade)).unwrap_or_default();
-                    let reason = remade.map(|remade| remade.failure.to_string());
+                    let (design, recreated) =
+                        made.map(|made| (made.design, made.recreated)).unwrap_or_default();
+                    let reason = recreated.map(|recreated| recreated.failure.to_string());
                     tracing::warn!(%from, %group, design, reason, "group made anew");
                     // On what is left it may take more than before.
                     let tenant =

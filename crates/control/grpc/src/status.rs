@@ -76,8 +76,9 @@ impl GroupName {
     pub fn is(&self, group: &GroupStatus) -> bool {
         match self {
             Self::Number(number) => {
-                let remade = group.summary.remade.as_ref();
-                group.summary.group == *number || remade.is_some_and(|remade| remade.earlier.contains(number))
+                let recreated = group.summary.recreated.as_ref();
+                group.summary.group == *number
+                    || recreated.is_some_and(|recreated| recreated.earlier.contains(number))
             }
             Self::Name(name) => group.name == *name,
         }

@@ -143,7 +143,7 @@ pub enum StoreError {
 
 /// What was kept.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct StoredState {
     /// Group numbers below this have been given away.
     pub(crate) numbers: u32,
     /// Groups that were ready, with their names.
@@ -152,7 +152,7 @@ pub(crate) struct Kept {
     pub(crate) revoked: Vec<String>,
 }
 
-impl Default for Kept {
+impl Default for StoredState {
     fn default() -> Self {
         Self { numbers: 1, groups: Vec::new(), revoked: Vec::new() }
     }
@@ -173,12 +173,12 @@ pub(crate) fn open(
     place: &StorePlace,
     standby: bool,
     lost: &mpsc::Sender<StoreError>,
-) -> Result<(Box<dyn Store>, Kept), StoreError> {
+) -> Result<(Box<dyn Store>, StoredState), StoreError> {
     let mut told = false;
     loop {
-        let opened: Result<(Box<dyn Store>, Kept), StoreError> = match place {
+        let opened: Result<(Box<dyn Store>, StoredState), StoreError> = match place {
             StorePlace::File(path) => {
-                file::FileStore::open(path).map(|(store, kept)| (Box::new(store) as _, kept))
+                file::FileStore::open(path).map(|(store, stored)| (Box::new(store) as _, stored))
             }
             #[cfg(not(feature = "etcd"))]
             StorePlace::Etcd { .. } => {
@@ -189,7 +189,7 @@ pub(crate) fn open(
             StorePlace::Etcd { members, prefix, credentials } => {
                 let place = place.to_string();
                 etcd::EtcdStore::open(place, members, prefix, credentials.as_ref(), lost)
-                    .map(|(store, kept)| (Box::new(store) as _, kept))
+                    .map(|(store, stored)| (Box::new(store) as _, stored))
             }
         };
         match opened {
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
     use quincunx_collective::GroupId;
     use quincunx_control::memory::Region;
-    use quincunx_control::{GroupFailure, GroupRequest, Remade};
+    use quincunx_control::{GroupFailure, GroupRequest, RecreatedGroup};
     use quincunx_designs::CATALOG;
     use quincunx_units::{ByteCount, Duration};
     use quincunx_wire::QpNumber;
@@ -244,7 +244,7 @@ mod tests {
             switches: vec!["s".to_owned()],
             links: vec![["a", "s"].map(str::to_owned)],
             conflicts: 1,
-            remade: Some(Remade {
+            recreated: Some(RecreatedGroup {
                 earlier: vec![GroupId(1), GroupId(2)],
                 first: 7,
                 failure: GroupFailure { node: "t".to_owned(), reason: "gone".to_owned() },

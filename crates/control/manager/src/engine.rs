@@ -120,7 +120,7 @@ pub enum Message {
         change: Change,
     },
     /// What the store says to that.
-    Kept {
+    KeepReply {
         /// Otherwise the lease is another's.
         is_kept: bool,
     },
@@ -229,7 +229,7 @@ pub enum ControlDrop {
     /// Its name or address is taken.
     NotAttached,
     /// It is for the other side.
-    Senseless,
+    ProtocolViolation,
     /// It is for a generation that is not installed, or for a node that is dead.
     NotInstalled,
 }

@@ -1,6 +1,6 @@
 //! Groups as their users and operators see them.
 
-use crate::{Fallback, InitGroupError, Remade, SharedMemory};
+use crate::{Fallback, InitGroupError, RecreatedGroup, SharedMemory};
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -136,7 +136,7 @@ pub struct GroupSummary {
     /// How long its lease runs; none: until it is destroyed.
     pub lease: Option<Duration>,
     /// What it goes on from, if it was made anew.
-    pub remade: Option<Remade>,
+    pub recreated: Option<RecreatedGroup>,
     /// What it locks for each of its collectives, switch by switch; none if its memory is its own.
     pub shared: Option<Vec<SharedMemory>>,
 }

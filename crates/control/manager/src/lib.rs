@@ -36,7 +36,7 @@ pub use group::{GroupFailure, GroupRequest, GroupState, GroupSummary, Holding, P
 pub use journal::Journal;
 pub use manager::{
     Action, Change, GroupRecord, HeldGroup, Instruction, LockUse, Manager, ManagerConfig, ManagerTimer,
-    Remade, Report, RequestId, SharedMemory,
+    RecreatedGroup, Report, RequestId, SharedMemory,
 };
 pub use mutation::Mutation;
 pub use node::{Encapsulation, LinkReport, NodeDescription, Role};

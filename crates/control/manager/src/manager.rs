@@ -13,12 +13,12 @@ mod life;
 mod nodes;
 mod place;
 mod record;
-mod remake;
+mod recreate;
 
 pub use contend::{LockUse, SharedMemory};
 pub use life::{HeldGroup, ManagerTimer};
 pub use record::{Change, GroupRecord};
-pub use remake::Remade;
+pub use recreate::RecreatedGroup;
 
 use crate::calls::Call;
 use crate::map::Map;
@@ -60,7 +60,7 @@ pub struct ManagerConfig {
     /// Which tree a group gets.
     pub policy: &'static dyn Policy,
     /// Whether a group that loses a switch or a link is made anew on what is left; otherwise it fails.
-    pub remakes: bool,
+    pub recreates: bool,
 }
 
 /// Installing takes a round trip; two seconds of silence are a fault. A node that is lost is gone.
@@ -72,7 +72,7 @@ impl Default for ManagerConfig {
             restart_timeout: Duration::from_secs(5),
             fallback: None,
             policy: policy::ALL[1],
-            remakes: false,
+            recreates: false,
         }
     }
 }
@@ -102,7 +102,7 @@ pub enum Action {
         group: GroupId,
     },
     /// A group is made anew: what is known of the first by its number is known of the second from here on.
-    Remake {
+    Recreate {
         /// The number that it had.
         from: GroupId,
         /// The number that it has.
@@ -260,7 +260,7 @@ pub(crate) struct ManagedGroup {
     /// Until when, if nobody renews it.
     lease: Option<Instant>,
     /// What it goes on from, if it was made anew.
-    remade: Option<Remade>,
+    recreated: Option<RecreatedGroup>,
     /// If it locks its memory: how often switches have granted and refused it.
     uses: Option<BTreeMap<String, LockUse>>,
 }
@@ -375,7 +375,7 @@ impl Manager {
             let State::Installing { requests, .. } = &mut group.state else { return false };
             let before = requests.len();
             requests.retain(|waiting| *waiting != request);
-            requests.len() < before && requests.is_empty() && group.remade.is_none()
+            requests.len() < before && requests.is_empty() && group.recreated.is_none()
         };
         let group = self.groups.iter_mut().find_map(|(&id, group)| left(group).then_some(id));
         if let Some(group) = group {
@@ -586,7 +586,7 @@ impl Manager {
         wanted: &GroupRequest,
         planned: Planned,
         fallback: Option<Fallback>,
-        remade: Option<Remade>,
+        recreated: Option<RecreatedGroup>,
         out: &mut Vec<Action>,
     ) {
         let sharers = self.sharers(&planned, wanted);
@@ -669,16 +669,16 @@ impl Manager {
             links: links.iter().map(|&link| self.map.ends(link).map(str::to_string)).collect(),
             conflicts,
             lease: None,
-            remade,
+            recreated,
             uses: contends.then(BTreeMap::new),
         };
         if let Some(request) = request {
             out.push(Action::Begin { request, group });
         }
-        if let Some(remade) = &entry.remade {
-            let from = remade.from();
+        if let Some(recreated) = &entry.recreated {
+            let from = recreated.from();
             self.became.insert(from, group);
-            out.push(Action::Remake { from, group });
+            out.push(Action::Recreate { from, group });
         }
         self.groups.insert(group, entry);
         let (timer, after) = (ManagerTimer::Install(group), self.config.install_timeout);
@@ -745,7 +745,7 @@ impl Manager {
             switches: entry.switches.iter().map(switch).collect(),
             conflicts: entry.conflicts,
             lease: entry.lease_left(self.now),
-            remade: entry.remade.clone(),
+            recreated: entry.recreated.clone(),
             shared: self.shared(group, entry),
         }
     }

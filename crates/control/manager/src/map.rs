@@ -23,7 +23,7 @@ pub struct MapNode(pub u32);
 pub struct MapLink(pub u32);
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Place {
+struct MapVertex {
     /// None: the network that joins nodes without known links.
     name: Option<String>,
     is_host: bool,
@@ -31,7 +31,7 @@ struct Place {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Lanes {
+struct ParallelLinks {
     ends: [MapNode; 2],
     /// Cables side by side.
     count: u16,
@@ -43,9 +43,9 @@ struct Lanes {
 /// Nodes, links, and the trees on them.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Map {
-    places: Vec<Place>,
+    vertices: Vec<MapVertex>,
     numbers: BTreeMap<String, MapNode>,
-    links: Vec<Lanes>,
+    links: Vec<ParallelLinks>,
 }
 
 impl Map {
@@ -68,8 +68,10 @@ impl Map {
                 let (count, rate) = match back {
                     // Once for both ends, and what both say is there.
                     Some(_) if other.name < node.name => continue,
-                    Some(back) => (link.lanes.min(back.lanes), slower(link.rate, back.rate)),
-                    None if other.links.is_empty() => (link.lanes, link.rate),
+                    Some(back) => {
+                        (link.parallel_links.min(back.parallel_links), slower(link.rate, back.rate))
+                    }
+                    None if other.links.is_empty() => (link.parallel_links, link.rate),
                     None => continue,
                 };
                 if other.name != node.name && count > 0 {
@@ -80,7 +82,7 @@ impl Map {
         }
         // Whose links are down is in no network instead.
         let links = by_name.values().flat_map(|node| node.links.iter().map(|link| (&*node.name, link)));
-        let down = links.filter(|(_, link)| link.lanes == 0);
+        let down = links.filter(|(_, link)| link.parallel_links == 0);
         let cut_off: BTreeSet<&str> = down.flat_map(|(node, link)| [node, &*link.neighbour]).collect();
         let is_alone = |(name, node): (&String, &MapNode)| {
             (map.ports(*node).is_empty() && !cut_off.contains(&**name)).then_some(*node)
@@ -96,16 +98,16 @@ impl Map {
     }
 
     fn add(&mut self, name: Option<String>, is_host: bool) -> MapNode {
-        self.places.push(Place { name, is_host, ports: Vec::new() });
-        MapNode((self.places.len() - 1) as u32)
+        self.vertices.push(MapVertex { name, is_host, ports: Vec::new() });
+        MapNode((self.vertices.len() - 1) as u32)
     }
 
     fn join(&mut self, ends: [MapNode; 2], count: u16, rate: Option<BitRate>) {
         let link = MapLink(self.links.len() as u32);
-        self.links.push(Lanes { ends, count, rate, trees: BTreeSet::new() });
+        self.links.push(ParallelLinks { ends, count, rate, trees: BTreeSet::new() });
         let [a, b] = ends;
-        self.places[a.0 as usize].ports.push((link, b));
-        self.places[b.0 as usize].ports.push((link, a));
+        self.vertices[a.0 as usize].ports.push((link, b));
+        self.vertices[b.0 as usize].ports.push((link, a));
     }
 
     fn between(&self, a: MapNode, b: MapNode) -> Option<MapLink> {
@@ -114,7 +116,7 @@ impl Map {
 
     /// The link between two nodes by name.
     pub fn link(&self, a: &str, b: &str) -> Option<MapLink> {
-        let network = || self.places.iter().position(|place| place.name.is_none());
+        let network = || self.vertices.iter().position(|place| place.name.is_none());
         let node = |name: &str| match self.find(name) {
             None if name == NETWORK => network().map(|place| MapNode(place as u32)),
             found => found,
@@ -129,22 +131,22 @@ impl Map {
 
     /// Its name, for people.
     pub fn name(&self, node: MapNode) -> &str {
-        self.places[node.0 as usize].name.as_deref().unwrap_or(NETWORK)
+        self.vertices[node.0 as usize].name.as_deref().unwrap_or(NETWORK)
     }
 
     /// How many nodes there are.
     pub fn size(&self) -> usize {
-        self.places.len()
+        self.vertices.len()
     }
 
     /// Whether it is a host: nothing leads through it.
     pub fn is_host(&self, node: MapNode) -> bool {
-        self.places[node.0 as usize].is_host
+        self.vertices[node.0 as usize].is_host
     }
 
     /// Its links, and who is at their other ends.
     pub fn ports(&self, node: MapNode) -> &[(MapLink, MapNode)] {
-        &self.places[node.0 as usize].ports
+        &self.vertices[node.0 as usize].ports
     }
 
     /// All links.
@@ -168,9 +170,9 @@ impl Map {
     }
 
     /// Whether each tree on the link can have a cable of its own, with another one on it.
-    pub fn has_lane(&self, link: MapLink) -> bool {
-        let lanes = &self.links[link.0 as usize];
-        lanes.trees.len() < usize::from(lanes.count)
+    pub fn has_free_link(&self, link: MapLink) -> bool {
+        let links = &self.links[link.0 as usize];
+        links.trees.len() < usize::from(links.count)
     }
 
     /// A group's tree leads over these links from now on.
@@ -182,14 +184,14 @@ impl Map {
 
     /// A group's tree is gone.
     pub fn fell(&mut self, group: GroupId) {
-        for lanes in &mut self.links {
-            lanes.trees.remove(&group);
+        for links in &mut self.links {
+            links.trees.remove(&group);
         }
     }
 
     /// Links from `from` to every node, hosts being ends only, over links that `may` be used; none where there is no way.
     pub fn distances(&self, from: MapNode, may: &dyn Fn(MapLink) -> bool) -> Vec<Option<u16>> {
-        let mut distances = vec![None; self.places.len()];
+        let mut distances = vec![None; self.vertices.len()];
         distances[from.0 as usize] = Some(0);
         let mut level = vec![from];
         let mut distance = 0;

@@ -36,7 +36,7 @@ pub struct LinkReport {
     /// The name of the node at the other end.
     pub neighbour: String,
     /// Cables side by side that are up; none: it is down.
-    pub lanes: u16,
+    pub parallel_links: u16,
     /// What it carries each way, if that is known.
     pub rate: Option<BitRate>,
 }
@@ -100,7 +100,7 @@ impl NodeDescription {
         // Chained iterators do not know their length.
         (0..1 + self.cores.len()).map(|core| match core {
             0 => self.address,
-            further => self.cores[further - 1],
+            core => self.cores[core - 1],
         })
     }
 

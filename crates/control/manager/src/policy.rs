@@ -95,7 +95,7 @@ impl Policy for EdgeDisjoint {
     }
 
     fn may_use(&self, map: &Map, link: MapLink) -> bool {
-        map.has_lane(link)
+        map.has_free_link(link)
     }
 
     fn candidates(&self, ground: &Ground<'_>, levels: &Levels, members: &[MapNode]) -> Vec<Candidate> {

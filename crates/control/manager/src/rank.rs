@@ -23,7 +23,7 @@ pub struct Token {
 
 /// A generation's queue pair.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Lane {
+struct RankQueuePair {
     port: PortId,
     sent: u64,
     done: u64,
@@ -37,7 +37,7 @@ pub(crate) struct RankModel {
     /// Collectives that the application runs.
     wants: u64,
     sequence: Sequence<()>,
-    lanes: BTreeMap<GroupId, Lane>,
+    queue_pairs: BTreeMap<GroupId, RankQueuePair>,
     /// The generation that may send.
     current: Option<GroupId>,
     mutation: Option<Mutation>,
@@ -54,15 +54,15 @@ pub(crate) enum Moved {
 
 impl RankModel {
     pub(crate) const fn new(wants: u64, mutation: Option<Mutation>) -> Self {
-        Self { wants, sequence: Sequence::new(1), lanes: BTreeMap::new(), current: None, mutation }
+        Self { wants, sequence: Sequence::new(1), queue_pairs: BTreeMap::new(), current: None, mutation }
     }
 
     pub(crate) fn install(&mut self, context: &GroupContext) {
         // By way of the switch, or straight to the other rank.
         let by_switch = context.connections.iter().any(|other| matches!(other.peer, Peer::Switch(_)));
         let port = PortId(if by_switch { 1 } else { 2 });
-        let lane = Lane { port, sent: 0, done: 0, arrived: BTreeMap::new() };
-        self.lanes.insert(context.group, lane);
+        let queue_pair = RankQueuePair { port, sent: 0, done: 0, arrived: BTreeMap::new() };
+        self.queue_pairs.insert(context.group, queue_pair);
     }
 
     pub(crate) fn begin(&mut self, group: GroupId) {
@@ -88,7 +88,7 @@ impl RankModel {
     }
 
     pub(crate) fn remove(&mut self, group: GroupId) {
-        self.lanes.remove(&group);
+        self.queue_pairs.remove(&group);
         if self.current == Some(group) {
             self.current = None;
         }
@@ -96,8 +96,8 @@ impl RankModel {
 
     /// A token comes; what is meant for a generation that is not installed is dropped.
     pub(crate) fn take(&mut self, token: Token) -> bool {
-        let Some(lane) = self.lanes.get_mut(&token.group) else { return false };
-        lane.arrived.insert(token.index, token.number);
+        let Some(queue_pair) = self.queue_pairs.get_mut(&token.group) else { return false };
+        queue_pair.arrived.insert(token.index, token.number);
         true
     }
 
@@ -107,14 +107,14 @@ impl RankModel {
         while let Some(group) = self.current {
             let again = self.sequence.next_repeat().map(|(number, ())| number);
             let own = (self.sequence.completed() < self.wants).then_some(self.sequence.completed() + 1);
-            let lane = self.lanes.get_mut(&group).expect("what may send is installed");
+            let queue_pair = self.queue_pairs.get_mut(&group).expect("what may send is installed");
             let Some(number) = again.or(own) else { break };
-            if lane.sent == lane.done {
-                moved.push(Moved::Sent(lane.port, Token { group, index: lane.sent, number }));
-                lane.sent += 1;
+            if queue_pair.sent == queue_pair.done {
+                moved.push(Moved::Sent(queue_pair.port, Token { group, index: queue_pair.sent, number }));
+                queue_pair.sent += 1;
             }
-            let Some(with) = lane.arrived.remove(&lane.done) else { break };
-            lane.done += 1;
+            let Some(with) = queue_pair.arrived.remove(&queue_pair.done) else { break };
+            queue_pair.done += 1;
             moved.push(Moved::Ran { number, with, is_told: again.is_none() });
             match again {
                 Some(_) => self.sequence.repeated(),

@@ -54,22 +54,22 @@ pub(crate) struct Chooser {
     key: SmallVec<[u32; 8]>,
     seen: Seen,
     /// Of the last choice.
-    frames: Vec<Placed>,
+    frames: Vec<OrderedFrame>,
 }
 
 /// What is on its way to one node: the first frames of channels, and late ones.
 struct Arriving<'s> {
     node_state: Id,
-    frames: &'s [Placed],
+    frames: &'s [OrderedFrame],
 }
 
 impl Arriving<'_> {
     fn heads(&self) -> impl Iterator<Item = u32> {
-        self.frames.iter().map(|placed| placed.frame).filter(|frame| frame & LATE == 0)
+        self.frames.iter().map(|ordered| ordered.frame).filter(|frame| frame & LATE == 0)
     }
 
     fn late(&self) -> impl Iterator<Item = u32> {
-        self.frames.iter().map(|placed| placed.frame).filter(|frame| frame & LATE != 0)
+        self.frames.iter().map(|ordered| ordered.frame).filter(|frame| frame & LATE != 0)
     }
 
     fn index(&self, frame: usize) -> u32 {
@@ -150,7 +150,7 @@ impl Chooser {
     ) -> Offer {
         self.key.clear();
         self.key.push(arriving.node_state);
-        self.key.extend(arriving.frames.iter().map(|placed| placed.frame));
+        self.key.extend(arriving.frames.iter().map(|ordered| ordered.frame));
         if let Some(offer) = self.offers.get(self.key.as_slice()) {
             return *offer;
         }
@@ -227,13 +227,13 @@ fn question(arriving: &Arriving<'_>, mut flights: FrameSet, ways: &[Way]) -> Que
 
 /// A frame on its way: first by its node, the last one first, then by its index.
 #[derive(Clone, Copy)]
-struct Placed {
+struct OrderedFrame {
     /// The node's number, inverted, above the frame's index.
     order: u32,
     frame: u32,
 }
 
-impl Placed {
+impl OrderedFrame {
     fn new(to: NodeId, index: usize, frame: u32) -> Self {
         Self { order: u32::from(!to.0) << 16 | index as u32, frame }
     }
@@ -275,7 +275,7 @@ impl Seen {
 }
 
 /// Puts the first frames of channels and the late frames into `frames`: those to one node together, late ones last and once each.
-fn arriving(flights: &[u32], ways: &[Way], seen: &mut Seen, frames: &mut Vec<Placed>) {
+fn arriving(flights: &[u32], ways: &[Way], seen: &mut Seen, frames: &mut Vec<OrderedFrame>) {
     seen.begin_state();
     frames.clear();
     for (index, &flight) in flights.iter().enumerate() {
@@ -285,8 +285,8 @@ fn arriving(flights: &[u32], ways: &[Way], seen: &mut Seen, frames: &mut Vec<Pla
             _ => index == 0 || flights[index - 1] != flight,
         };
         if is_first {
-            frames.push(Placed::new(to, index, flight));
+            frames.push(OrderedFrame::new(to, index, flight));
         }
     }
-    frames.sort_unstable_by_key(|placed| placed.order);
+    frames.sort_unstable_by_key(|ordered| ordered.order);
 }

@@ -12,7 +12,7 @@ use crate::choice::Choice;
 use crate::decided;
 use crate::exploration::{Exploration, Progress, Statistics, Unfinished};
 use crate::fault::Fault;
-use crate::independence::{Halt, Independence, Watch};
+use crate::independence::{Halt, Independence, ProgressFn};
 use crate::nodes::Engines;
 use crate::parallel::share;
 use crate::path::{self, Path};
@@ -266,7 +266,7 @@ fn attempt(
         let is_too_much = |node_states: u64, states: u64| {
             node_states - known > patience.learnt && node_states - known > states
         };
-        let mut watch = |node_states| {
+        let mut progress_fn = |node_states| {
             statistics.node_states = node_states as u64;
             if is_too_much(statistics.node_states, statistics.states) {
                 return Err(Halt::Patience);
@@ -274,7 +274,7 @@ fn attempt(
             look(&statistics, rules.memory, progress).map_err(Halt::Unfinished)
         };
         let holds = match rules.uses_persistent_sets() {
-            true => settle(world, independence, &mut views, &level, &mut watch),
+            true => settle(world, independence, &mut views, &level, &mut progress_fn),
             false => Ok(true),
         };
         let holds = match holds {
@@ -376,7 +376,7 @@ fn settle(
     independence: &mut Independence,
     views: &mut [View<'_, '_>],
     level: &[Frontier],
-    watch: Watch<'_>,
+    progress_fn: ProgressFn<'_>,
 ) -> Result<bool, Halt> {
     let mut holds = true;
     let mut questions = BTreeSet::new();
@@ -384,7 +384,7 @@ fn settle(
         let before = independence.revision();
         views.iter_mut().for_each(|view| view.chooser.forget());
         let mut world = world.lock().expect("no thread panics with the world");
-        holds &= independence.settle(&mut world, questions, false, &mut *watch)?;
+        holds &= independence.settle(&mut world, questions, false, &mut *progress_fn)?;
         drop(world);
         views.iter_mut().for_each(|view| view.chooser.learn(independence.answers(), independence.revision()));
         let is_unsure = views.iter().any(|view| view.is_unsure);

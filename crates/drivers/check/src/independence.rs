@@ -64,19 +64,19 @@ pub(crate) enum Halt {
     Patience,
 }
 
-/// Told how many node states are known, says whether to go on.
-pub(crate) type Watch<'w> = &'w mut dyn FnMut(usize) -> Result<(), Halt>;
+/// A function that is told how many node states are known, and says whether to go on.
+pub(crate) type ProgressFn<'w> = &'w mut dyn FnMut(usize) -> Result<(), Halt>;
 
-/// Looks only now and then.
-struct Seldom<'w> {
+/// Calls it only now and then.
+struct ThrottledProgress<'w> {
     count: u32,
-    watch: Watch<'w>,
+    progress_fn: ProgressFn<'w>,
 }
 
-impl Seldom<'_> {
+impl ThrottledProgress<'_> {
     fn look(&mut self, node_states: usize) -> Result<(), Halt> {
         self.count += 1;
-        if self.count.is_multiple_of(1 << 12) { (self.watch)(node_states) } else { Ok(()) }
+        if self.count.is_multiple_of(1 << 12) { (self.progress_fn)(node_states) } else { Ok(()) }
     }
 }
 
@@ -135,10 +135,10 @@ impl Independence {
         world: &mut World<'_>,
         questions: BTreeSet<Question>,
         is_last: bool,
-        watch: Watch<'_>,
+        progress_fn: ProgressFn<'_>,
     ) -> Result<bool, Halt> {
-        let mut watch = Seldom { count: 0, watch };
-        self.learn(world, &mut watch)?;
+        let mut throttled = ThrottledProgress { count: 0, progress_fn };
+        self.learn(world, &mut throttled)?;
         let mut open = questions;
         let is_new = if is_last { self.known > self.checked } else { self.known > self.checked * 9 / 8 };
         if is_new {
@@ -156,9 +156,9 @@ impl Independence {
             }
             let yes = match question.flights[..] {
                 [late] if late & LATE != 0 => {
-                    self.is_ignored(world, late, question.node_state, &mut good, &mut watch)?
+                    self.is_ignored(world, late, question.node_state, &mut good, &mut throttled)?
                 }
-                _ => self.is_independent(world, &question, &mut good, &mut watch)?,
+                _ => self.is_independent(world, &question, &mut good, &mut throttled)?,
             };
             found.push((question, yes));
         }
@@ -177,13 +177,13 @@ impl Independence {
     }
 
     /// Takes in what is new, and closes what is known under exchange.
-    fn learn(&mut self, world: &mut World<'_>, watch: &mut Seldom<'_>) -> Result<(), Halt> {
+    fn learn(&mut self, world: &mut World<'_>, throttled: &mut ThrottledProgress<'_>) -> Result<(), Halt> {
         while self.known < world.asked().len() || !self.open.is_empty() {
             let mut open = core::mem::take(&mut self.open);
             self.note(world, &mut open);
             open.append(&mut self.answering);
             for (place, &pair) in open.iter().enumerate() {
-                if let Err(why) = watch.look(world.node_states()) {
+                if let Err(why) = throttled.look(world.node_states()) {
                     self.open = open.split_off(place);
                     return Err(why);
                 }
@@ -250,7 +250,7 @@ impl Independence {
         world: &mut World<'_>,
         question: &Question,
         good: &mut HashSet<Id, FixedState>,
-        watch: &mut Seldom<'_>,
+        throttled: &mut ThrottledProgress<'_>,
     ) -> Result<bool, Halt> {
         let Question { flights, late, node_state } = question;
         let channel = |world: &World<'_>, frame: u32| match frame {
@@ -262,7 +262,7 @@ impl Independence {
         let mut open = vec![*node_state];
         seen.insert(*node_state);
         while let Some(node_state) = open.pop() {
-            watch.look(world.node_states())?;
+            throttled.look(world.node_states())?;
             for place in 0..self.arrivals.get(node_state as usize).map_or(0, Vec::len) {
                 let other = self.arrivals[node_state as usize][place];
                 if channels.contains(&channel(world, other)) && !late.contains(&other) {
@@ -288,12 +288,12 @@ impl Independence {
         frame: u32,
         node_state: Id,
         good: &mut HashSet<Id, FixedState>,
-        watch: &mut Seldom<'_>,
+        throttled: &mut ThrottledProgress<'_>,
     ) -> Result<bool, Halt> {
         let mut seen = HashSet::with_hasher(FixedState::with_seed(4));
         let mut open = vec![node_state];
         while let Some(node_state) = open.pop() {
-            watch.look(world.node_states())?;
+            throttled.look(world.node_states())?;
             if good.contains(&node_state) || !seen.insert(node_state) {
                 continue;
             }

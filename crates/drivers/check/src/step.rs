@@ -117,12 +117,12 @@ pub(crate) fn run<S: System>(
 struct Stepping<'w, 's, S: System> {
     setting: &'w Setting<'s, S>,
     node_state: NodeStateOf<S>,
-    said: Said<S::Engine>,
+    output: EngineOutput<S::Engine>,
     fault: Option<Fault>,
 }
 
 /// Where an engine's answers go.
-struct Said<E: Engine> {
+struct EngineOutput<E: Engine> {
     frames: Vec<(PortId, E::Header, E::Payload)>,
     /// Timers in the order in which they were armed (`true`) and disarmed.
     timers: Vec<(E::Timer, bool)>,
@@ -130,7 +130,7 @@ struct Said<E: Engine> {
     drops: Vec<E::DropReason>,
 }
 
-impl<E: Engine> Sink<E> for Said<E> {
+impl<E: Engine> Sink<E> for EngineOutput<E> {
     fn transmit(&mut self, port: PortId, frame: Frame<'_, E::Header, E::Payload>) {
         self.frames.push((port, frame.header.clone(), E::Payload::from_view(frame.payload)));
     }
@@ -154,17 +154,18 @@ impl<E: Engine> Sink<E> for Said<E> {
 
 impl<'w, 's, S: System> Stepping<'w, 's, S> {
     fn new(setting: &'w Setting<'s, S>, node_state: NodeStateOf<S>) -> Self {
-        let said = Said { frames: Vec::new(), timers: Vec::new(), events: Vec::new(), drops: Vec::new() };
-        Self { setting, node_state, said, fault: None }
+        let output =
+            EngineOutput { frames: Vec::new(), timers: Vec::new(), events: Vec::new(), drops: Vec::new() };
+        Self { setting, node_state, output, fault: None }
     }
 
     /// Takes one input.
     fn take(&mut self, stimulus: Stimulus<'_, S::Engine>) {
         // Deadlines are not explored: the clock stands still but where it jumps.
         let now = Instant::ZERO + JUMP * u64::from(self.node_state.jumps);
-        let Self { setting, node_state, said, .. } = self;
+        let Self { setting, node_state, output, .. } = self;
         let owner = (setting.notices > 0).then(|| node_state.owner.clone());
-        let sent = said.frames.len();
+        let sent = output.frames.len();
         let command = match stimulus {
             Stimulus::Command => Some(setting.system.command(node_state.node, &mut node_state.owner)),
             Stimulus::Notice(notice) => {
@@ -177,15 +178,15 @@ impl<'w, 's, S: System> Stepping<'w, 's, S> {
             Stimulus::Frame(flight) => {
                 let payload = flight.payload.view(0..flight.payload.length());
                 let frame = Frame { header: &flight.header, payload };
-                node_state.engine.handle_frame(now, flight.to.port, frame, said);
+                node_state.engine.handle_frame(now, flight.to.port, frame, output);
             }
             Stimulus::Timer(timer) => {
                 node_state.timers.remove(&timer);
-                node_state.engine.handle_timer(now, timer, said);
+                node_state.engine.handle_timer(now, timer, output);
             }
-            Stimulus::Slot(port) => node_state.engine.handle_transmit_slot(now, port, said),
+            Stimulus::Slot(port) => node_state.engine.handle_transmit_slot(now, port, output),
             Stimulus::Command | Stimulus::Notice(_) => {
-                let done = command.map(|command| node_state.engine.handle_command(now, command, said));
+                let done = command.map(|command| node_state.engine.handle_command(now, command, output));
                 if let Some(Err(refused)) = done {
                     self.fault = Some(Fault::Refused { node: node_state.node, message: refused.to_string() });
                 }
@@ -195,24 +196,24 @@ impl<'w, 's, S: System> Stepping<'w, 's, S> {
             let check =
                 |(_, header, _): &(_, _, _)| setting.system.check_sent(node_state.node, owner, header).err();
             // Other drivers send in another order: of several faults all tell the same one.
-            if let Some(message) = said.frames[sent..].iter().filter_map(check).min() {
+            if let Some(message) = output.frames[sent..].iter().filter_map(check).min() {
                 self.fault.get_or_insert(Fault::Wrong { node: node_state.node, message });
             }
         }
         let carried = |(_, header, payload): &(_, _, _)| {
             setting.system.check_carried(node_state.node, header, payload).err()
         };
-        if let Some(message) = said.frames[sent..].iter().filter_map(carried).min() {
+        if let Some(message) = output.frames[sent..].iter().filter_map(carried).min() {
             self.fault.get_or_insert(Fault::Wrong { node: node_state.node, message });
         }
         self.node_state.engine.assert_invariants();
-        for (timer, armed) in self.said.timers.drain(..) {
+        for (timer, armed) in self.output.timers.drain(..) {
             match armed {
                 true => self.node_state.timers.insert(timer),
                 false => self.node_state.timers.remove(&timer),
             };
         }
-        for event in self.said.events.drain(..) {
+        for event in self.output.events.drain(..) {
             let node = self.node_state.node;
             if let Err(message) = self.setting.system.observe(node, &mut self.node_state.owner, event) {
                 self.fault = Some(Fault::Wrong { node, message });
@@ -238,10 +239,10 @@ impl<'w, 's, S: System> Stepping<'w, 's, S> {
 
     fn finish(self) -> Answer<S::Engine, S::Owner> {
         let from = |port| End { node: self.node_state.node, port };
-        let sends = self.said.frames.into_iter().filter_map(|(port, header, payload)| {
+        let sends = self.output.frames.into_iter().filter_map(|(port, header, payload)| {
             let to = self.setting.across(from(port))?;
             Some(Flight { from: from(port), to, header, payload })
         });
-        Answer { sends: sends.collect(), next: self.node_state, drops: self.said.drops, fault: self.fault }
+        Answer { sends: sends.collect(), next: self.node_state, drops: self.output.drops, fault: self.fault }
     }
 }

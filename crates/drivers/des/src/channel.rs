@@ -157,8 +157,8 @@ impl<E: Engine> Channel<E> {
 
     /// When a frame that takes `time` can leave: behind all that is queued, or, if it is urgent, before what waits and is
     /// not. That is put off.
-    pub(crate) fn make_room(&mut self, now: Instant, time: Duration, urgent: bool) -> Instant {
-        if urgent && let Some(start) = self.make_room_in_pause(now, time) {
+    pub(crate) fn reserve_slot(&mut self, now: Instant, time: Duration, urgent: bool) -> Instant {
+        if urgent && let Some(start) = self.reserve_slot_in_pause(now, time) {
             return start;
         }
         let now = self.clock(now);
@@ -410,7 +410,7 @@ impl<E: Engine> Channel<E> {
     }
 
     /// When an urgent frame that takes `time` leaves, if the direction is paused.
-    pub(crate) fn make_room_in_pause(&mut self, now: Instant, time: Duration) -> Option<Instant> {
+    pub(crate) fn reserve_slot_in_pause(&mut self, now: Instant, time: Duration) -> Option<Instant> {
         let pause = self.pausing.as_mut().and_then(|pausing| pausing.pause.as_mut())?;
         let start = pause.free_at.max(now);
         pause.free_at = start + time;

@@ -318,7 +318,7 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
             is_long = channel.queue.mark_above.is_some_and(|threshold| queued > threshold);
         }
         let urgent = self.medium.is_urgent(frame.header);
-        let start = channel.make_room(self.now, time, urgent);
+        let start = channel.reserve_slot(self.now, time, urgent);
         let fate = channel.injector.as_ref().map_or(Fate::Delivered, |injector| injector.fate(channel.index));
         let mut header = frame.header.clone();
         let marked = is_long && self.medium.mark_congestion(&mut header);

@@ -28,7 +28,7 @@ pub struct EventQueue {
     /// The first entry has been taken, and its place waits for the next one: who is at work on an event mostly adds another, which then
     /// goes down from the top, and none has to be moved up from the end for it.
     has_hole: bool,
-    runs: [Run; RUNS],
+    runs: [EntryRun; RUNS],
     /// The run that entries are taken from: it is not in the heap.
     current: usize,
     /// The key of its next entry; [`NONE`] if there is none.
@@ -40,7 +40,7 @@ pub struct EventQueue {
 /// Entries of one instant, in order. An entry that comes out of order, or whose instant finds the place taken by another, is in the heap by
 /// itself.
 #[derive(Clone, Debug, Default)]
-struct Run {
+struct EntryRun {
     /// When they are due; without entries, when the last one is due that was looked up here and put into the heap.
     at: u64,
     /// Sequence number above source.
@@ -93,7 +93,7 @@ impl EventQueue {
         Self {
             heap: Vec::new(),
             has_hole: false,
-            runs: [const { Run { at: 0, orders: Vec::new(), next: 0 } }; RUNS],
+            runs: [const { EntryRun { at: 0, orders: Vec::new(), next: 0 } }; RUNS],
             current: 0,
             next_of_run: NONE,
             length: 0,

@@ -41,7 +41,7 @@ pub struct Datagram {
 
 /// A run of equally long frames from one sender, waiting in a slot.
 #[derive(Clone, Debug)]
-struct Run {
+struct FrameRun {
     datagram: Datagram,
     bytes: Range<usize>,
     segment: usize,
@@ -50,7 +50,7 @@ struct Run {
 /// What a transport has received and the loop has not handled yet.
 pub struct Inbox {
     buffer: Vec<u8>,
-    runs: Vec<Run>,
+    runs: Vec<FrameRun>,
     next: usize,
     malformed: u64,
 }
@@ -91,7 +91,7 @@ impl Inbox {
     /// Notes that `bytes` hold frames of `segment` bytes each (the last may be shorter).
     pub(crate) fn add(&mut self, datagram: Datagram, bytes: Range<usize>, segment: usize) {
         debug_assert!(segment > 0 || bytes.is_empty());
-        self.runs.push(Run { datagram, bytes, segment });
+        self.runs.push(FrameRun { datagram, bytes, segment });
     }
 
     /// Counts a datagram that did not fit in its slot or is none of ours.
@@ -107,7 +107,7 @@ impl Inbox {
     /// The next frame. An empty datagram is a frame of no bytes.
     #[inline]
     pub(crate) fn next_frame(&mut self) -> Option<(&Datagram, &[u8])> {
-        let Run { datagram, bytes, segment } = self.runs.get_mut(self.next)?;
+        let FrameRun { datagram, bytes, segment } = self.runs.get_mut(self.next)?;
         let end = bytes.end.min(bytes.start + *segment);
         let frame = bytes.start..end;
         bytes.start = end;

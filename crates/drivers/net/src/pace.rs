@@ -28,12 +28,12 @@ pub struct Pace {
 
 /// One direction of a link, which carries one frame after the other.
 #[derive(Clone, Copy, Debug)]
-struct Link {
+struct PacedLink {
     rate: BitRate,
     free_at: Instant,
 }
 
-impl Link {
+impl PacedLink {
     const fn new(rate: BitRate) -> Self {
         Self { rate, free_at: Instant::ZERO }
     }
@@ -64,7 +64,7 @@ struct Waiting {
 
 /// A link and what waits for it.
 struct Line {
-    link: Link,
+    link: PacedLink,
     queue: VecDeque<Waiting>,
     bytes: usize,
 }
@@ -85,7 +85,7 @@ impl Departures {
 
     fn line(&mut self, destination: SocketAddr) -> &mut Line {
         let Pace { rate, is_switch } = self.pace;
-        let new = || Line { link: Link::new(rate), queue: VecDeque::new(), bytes: 0 };
+        let new = || Line { link: PacedLink::new(rate), queue: VecDeque::new(), bytes: 0 };
         self.lines.entry(is_switch.then_some(destination)).or_insert_with(new)
     }
 
@@ -129,14 +129,14 @@ impl Departures {
 
 /// What comes to a host over its one link.
 pub(crate) struct Arrivals {
-    link: Link,
+    link: PacedLink,
     queue: VecDeque<(Instant, Datagram, Vec<u8>)>,
 }
 
 impl Arrivals {
     /// Of a switch nothing is held: what its neighbours send is held to the rate there.
     pub(crate) fn new(pace: Pace) -> Option<Self> {
-        (!pace.is_switch).then(|| Self { link: Link::new(pace.rate), queue: VecDeque::new() })
+        (!pace.is_switch).then(|| Self { link: PacedLink::new(pace.rate), queue: VecDeque::new() })
     }
 
     pub(crate) fn take(&mut self, now: Instant, datagram: Datagram, bytes: &[u8]) {

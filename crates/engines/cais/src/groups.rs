@@ -19,7 +19,7 @@ pub const BOUNDARY: u32 = MAX_TAG;
 type Key = (u64, u32);
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct Group {
+struct SyncGroup {
     present: u64,
     since: Instant,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Misplaced;
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Groups {
     capacity: usize,
-    waiting: BTreeMap<Key, Group>,
+    waiting: BTreeMap<Key, SyncGroup>,
     /// Those that wait, in the order in which they began to; and some that do not wait any more.
     order: VecDeque<(Key, Instant)>,
     /// Who has come to the boundary of each stream.
@@ -91,7 +91,7 @@ impl Groups {
                 statistics.uncoordinated += 1;
                 return Ok(Arrival::Released(bit));
             }
-            self.waiting.insert(key, Group { present, since: now });
+            self.waiting.insert(key, SyncGroup { present, since: now });
             self.order.push_back((key, now));
         }
         Ok(Arrival::Waits)

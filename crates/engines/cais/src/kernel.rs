@@ -63,7 +63,7 @@ enum Stage {
 
 /// A collective that runs.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Run {
+struct KernelRun {
     request: InPlaceRequest,
     /// All others have begun, too.
     entered: bool,
@@ -91,7 +91,7 @@ pub struct CaisKernel {
     config: CaisConfig,
     /// Collectives begun: what words are set to.
     begun: u64,
-    run: Option<Run>,
+    run: Option<KernelRun>,
 }
 
 impl From<CaisRejected> for KernelRefusal {
@@ -196,7 +196,7 @@ impl CaisKernel {
     }
 
     /// Whether all is done, and everybody knows.
-    fn end<P: Payload>(&self, run: &mut Run, memory: &mut dyn SharedMemory<P>) -> bool {
+    fn end<P: Payload>(&self, run: &mut KernelRun, memory: &mut dyn SharedMemory<P>) -> bool {
         // What others have sent here has come, and where others are ready what was sent there has.
         let known = |stage: &Stage| matches!(stage, Stage::Loading(_));
         if !run.announced || !run.stages.iter().all(known) || run.unloaded > 0 {
@@ -213,7 +213,7 @@ impl CaisKernel {
     }
 
     /// Sends what belongs to other homes, line by line.
-    fn send<P: Payload>(&self, run: &mut Run, memory: &mut dyn SharedMemory<P>) {
+    fn send<P: Payload>(&self, run: &mut KernelRun, memory: &mut dyn SharedMemory<P>) {
         if core::mem::replace(&mut run.sent, true) {
             return;
         }
@@ -236,7 +236,7 @@ impl CaisKernel {
     }
 
     /// Asks for as many lines as may be under way, from the homes that are ready, in turn.
-    fn load<P: Payload>(&self, run: &mut Run, memory: &mut dyn SharedMemory<P>) {
+    fn load<P: Payload>(&self, run: &mut KernelRun, memory: &mut dyn SharedMemory<P>) {
         let (line, links, ranks) = (self.config.line, memory.links(), self.config.ranks);
         let mut idle = 0;
         while run.in_flight < self.config.window && idle < ranks {
@@ -299,7 +299,7 @@ impl<P: Payload> Kernel<P> for CaisKernel {
         let (ranks, own) = (usize::from(self.config.ranks), self.part(&request, self.config.rank).length);
         let reduces = request.collective != Collective::AllGather;
         let loads = request.collective != Collective::ReduceScatter;
-        self.run = Some(Run {
+        self.run = Some(KernelRun {
             request,
             entered: false,
             sent: false,

@@ -27,7 +27,7 @@
 //! - **Invocations overlap**, also in AllGather, where the paper's follow each other (K.3; `GroupParams::overlap`). So nodes hear of
 //!   collectives out of order (`invocation.rs`), Mode-II tells senders of their packets in a row over the ends of collectives, as
 //!   the receivers of each differ, and holds a Broadcast's packets in its slots until what a rank receives before them has passed
-//!   (`mode_ii/told.rs`, `mode_ii/gates.rs`). Mode-I's messages have no number, so there a rank waits until its switch knows what
+//!   (`mode_ii/sender_acks.rs`, `mode_ii/gates.rs`). Mode-I's messages have no number, so there a rank waits until its switch knows what
 //!   comes before: a hop there and back for each part, not each part's data.
 //! - **Trees of several modes** (the paper names none that are right): Mode-I beside the others skips the numbers of what does not come over an
 //!   edge, like ranks do; Mode-II takes a switch in another mode for a rank. Right are all where nothing but Mode-II is above Mode-II.

@@ -6,12 +6,12 @@
 //! will be asked for again; and of what is asked for no more than twice the window is aggregated, whatever Broadcasts lie between.
 //!
 //! Collectives overlap, which needs two things of the switch. Acknowledges are cumulative, so a sender is told no more than that
-//! all of its packets in a row have arrived, over the ends of collectives (`told.rs`). And a receiver takes packets in order, while a
+//! all of its packets in a row have arrived, over the ends of collectives (`sender_acks.rs`). And a receiver takes packets in order, while a
 //! Broadcast waits for nobody: its packets are held in slots until what ranks receive before it has passed (`gates.rs`).
 
 mod gates;
 mod rewound;
-mod told;
+mod sender_acks;
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -33,7 +33,7 @@ use crate::pipe::{Aggregated, Pipe, SlotHeader};
 pub(crate) struct ModeII<P> {
     config: GroupConfig,
     place: TreePlace,
-    table: InvocationTable<Passage>,
+    table: InvocationTable<CollectiveProgress>,
     pipe: Pipe<P>,
     /// One more than the newest packet of which it is known that it, and what aggregates before it, is aggregated by all senders
     /// (AllReduce; some of them may be missing) or received by its root (Reduce).
@@ -43,7 +43,7 @@ pub(crate) struct ModeII<P> {
     /// ackPsn + 1 for each edge: everything before it has arrived at all ranks behind the edge.
     acked: Vec<u64>,
     /// What each edge, as a sender, has been told of.
-    told: Vec<Told>,
+    sender_acks: Vec<SenderAck>,
     /// Edges that lead to ranks and to switches in other modes, which are peers like ranks.
     ends: EdgeSet,
     /// Everything before this number has passed to the ranks here that receive it, its last packet at least.
@@ -52,7 +52,7 @@ pub(crate) struct ModeII<P> {
 
 /// How far a collective has come on its way through the switch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct Passage {
+struct CollectiveProgress {
     /// Before this number it is aggregated (AllReduce; some before it may be missing) or acknowledged (Reduce, Broadcast).
     reached: u64,
     /// Ranks that its last packet has been sent to.
@@ -67,7 +67,7 @@ struct Passage {
 
 /// What a sender has been told: everything before `position` that it sends has arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct Told {
+struct SenderAck {
     position: u64,
     /// The newest of its packets before it.
     covered: Option<u64>,
@@ -92,7 +92,7 @@ impl<P: Payload> ModeII<P> {
             progress: first,
             cursor: first,
             acked: vec![first; config.edges.len()],
-            told: vec![Told { position: first, covered: None, asked: None }; config.edges.len()],
+            sender_acks: vec![SenderAck { position: first, covered: None, asked: None }; config.edges.len()],
             ends: config.edges.iter().enumerate().filter_map(is_end).fold(0, |set, bit| set | bit),
             clear: first,
             config,
@@ -130,7 +130,7 @@ impl<P: Payload> ModeII<P> {
         let sequence = self.config.count(frame.header.psn, self.table.next());
         let length = P::view_length(frame.payload);
         let bit = edge_bit(edge);
-        self.told[edge].asked.take_if(|asked| sequence <= *asked);
+        self.sender_acks[edge].asked.take_if(|asked| sequence <= *asked);
         let (place, ends) = (&self.place, self.ends);
         let Admitted { invocation, is_new } = self.table.admit(
             sequence,
@@ -139,7 +139,7 @@ impl<P: Payload> ModeII<P> {
             self.config.mtu,
             (None, self.table.next() + 2 * u64::from(self.config.window)),
             |message| flows_from(place, message, bit),
-            |invocation| Passage {
+            |invocation| CollectiveProgress {
                 reached: invocation.first,
                 through: 0,
                 open: place.replication(invocation.message.pattern).map_or(0, |route| route.outs & !ends),
@@ -471,11 +471,11 @@ impl<P: Payload> ModeII<P> {
         for &acked in &self.acked {
             assert!(acked <= self.table.next(), "nobody acknowledges what no collective holds");
         }
-        for told in &self.told {
-            assert!(told.position <= self.table.next(), "no sender is told of what no collective holds");
-            assert!(told.covered.is_none_or(|covered| covered < told.position));
+        for ack in &self.sender_acks {
+            assert!(ack.position <= self.table.next(), "no sender is told of what no collective holds");
+            assert!(ack.covered.is_none_or(|covered| covered < ack.position));
             assert!(
-                told.asked.is_none_or(|asked| asked <= self.table.next()),
+                ack.asked.is_none_or(|asked| asked <= self.table.next()),
                 "nobody asks for what is not known"
             );
         }

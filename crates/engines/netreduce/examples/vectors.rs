@@ -11,7 +11,7 @@
 mod lines;
 
 use core::net::IpAddr;
-use lines::{Lines, Told};
+use lines::{Lines, ScriptedSwitch};
 use quincunx_netreduce::Shape;
 use quincunx_wire::netreduce::{LENGTH, NetReduceHeader, PAYLOAD};
 use quincunx_wire::{EthernetRepr, MacAddress, Operation, Psn, QpNumber, Reth, RoceHeader, v1};
@@ -92,7 +92,7 @@ fn told() -> Vec<String> {
 }
 
 fn main() -> io::Result<()> {
-    let mut switch = Told::new(Shape::of_ports(PORTS.into())).map_err(io::Error::other)?;
+    let mut switch = ScriptedSwitch::new(Shape::of_ports(PORTS.into())).map_err(io::Error::other)?;
     for line in told() {
         let mut answers = Lines(String::new());
         switch.answer(&line, &mut answers).map_err(io::Error::other)?;

@@ -2,7 +2,7 @@
 //! frames at a time; what the hardware overlaps happens here at once.
 
 use crate::config::{ConfigError, Shape};
-use crate::flows::{Flows, Place};
+use crate::flows::{Flows, FrameSlot};
 use crate::mutation::Mutation;
 use crate::registers::PortConfig;
 use alloc::vec;
@@ -211,7 +211,7 @@ impl<H: Clone + Eq + Hash + Debug, P: Payload> Aggregator<H, P> {
         let Arrival { is_first, begins, queue_pair, psn, .. } = *arrival;
         let (mutation, branch) = (self.mutation, &mut self.branches[usize::from(arrival.port)]);
         match branch.flows.place((is_first, begins), queue_pair, psn, mutation) {
-            Place::New(place) => {
+            FrameSlot::New(place) => {
                 let payload = P::reborrow(arrival.payload);
                 let length = P::view_length(payload);
                 let head = if is_first { netreduce::LENGTH } else { 0 };
@@ -224,7 +224,7 @@ impl<H: Clone + Eq + Hash + Debug, P: Payload> Aggregator<H, P> {
                 self.count(place, out);
                 Ok(())
             }
-            Place::Repeated(place) => {
+            FrameSlot::Repeated(place) => {
                 if self.breaks(Mutation::CountsRepeats) {
                     self.count(place, out);
                 }
@@ -239,9 +239,9 @@ impl<H: Clone + Eq + Hash + Debug, P: Payload> Aggregator<H, P> {
                 self.send(Reason::Repeat, arrival.port, place, out);
                 Ok(())
             }
-            Place::Gap => Err(DropReason::Gap),
-            Place::TooLong => Err(DropReason::TooLong),
-            Place::Forgotten => Err(DropReason::Forgotten),
+            FrameSlot::Gap => Err(DropReason::Gap),
+            FrameSlot::TooLong => Err(DropReason::TooLong),
+            FrameSlot::Forgotten => Err(DropReason::Forgotten),
         }
     }
 

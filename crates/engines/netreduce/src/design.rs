@@ -1,9 +1,9 @@
 //! AllReduce-Switch as a design: parameters, ranks in a ring around one switch, and what runs on both.
 
 use crate::config::{MAX_PORTS, Shape};
+use crate::datapath::{Latencies, NetReduceDatapath, NetReduceDatapathConfig};
 use crate::host::{NetReduce, NetReduceConfig};
 use crate::mutation::Mutation;
-use crate::passage::{Latencies, Passage, PassageConfig};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec;
@@ -248,14 +248,14 @@ impl Design for NetReduceDesign {
         let shape = params.shape(group.connections.len() as u16);
         let ranks = group.connections.iter().map(|connection| connection.remote.ip).collect();
         let AggregationSwitch { sum_latency, repeat_latency, forward_latency, .. } = params.aggregation;
-        let config = PassageConfig {
+        let config = NetReduceDatapathConfig {
             shape,
             reduction: params.reduction(),
             ranks,
             initial_psn: group.initial_psn,
             latencies: Latencies { sum: sum_latency, repeat: repeat_latency, forward: forward_latency },
         };
-        let passage = Passage::new(config, context.mutation()?);
-        Ok(SwitchPart::Passing(Box::new(passage.map_err(|error| Refusal::of(&error))?)))
+        let datapath = NetReduceDatapath::new(config, context.mutation()?);
+        Ok(SwitchPart::Passing(Box::new(datapath.map_err(|error| Refusal::of(&error))?)))
     }
 }

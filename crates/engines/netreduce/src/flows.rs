@@ -10,7 +10,7 @@ use crate::mutation::Mutation;
 
 /// Where a frame belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum FrameSlot {
     /// It is in its turn, and belongs here.
     New(usize),
     /// It was here before.
@@ -78,11 +78,11 @@ impl Flows {
         queue_pair: QpNumber,
         psn: Psn,
         mutation: Option<Mutation>,
-    ) -> Place {
+    ) -> FrameSlot {
         let breaks = |rule| mutation == Some(rule);
         if is_first && self.queue_pair != Some(queue_pair) {
             if !begins && !breaks(Mutation::AnyBegins) {
-                return Place::Gap;
+                return FrameSlot::Gap;
             }
             self.queue_pair = Some(queue_pair);
             self.bases.fill(None);
@@ -93,36 +93,36 @@ impl Flows {
             return self.place_in_any_order(is_first, psn, mutation);
         }
         if ahead > 0 {
-            return Place::Gap;
+            return FrameSlot::Gap;
         }
         if ahead < 0 {
             if is_first && breaks(Mutation::FirstReopens) {
-                return Place::New(self.open(psn, mutation));
+                return FrameSlot::New(self.open(psn, mutation));
             }
-            return self.find(psn, mutation).map_or(Place::Forgotten, Place::Repeated);
+            return self.find(psn, mutation).map_or(FrameSlot::Forgotten, FrameSlot::Repeated);
         }
         let place = if is_first {
             self.open(psn, mutation)
         } else {
             match self.in_newest(psn) {
                 Some(place) => place,
-                None => return Place::TooLong,
+                None => return FrameSlot::TooLong,
             }
         };
         self.status.set(place);
         self.expected = psn.plus(1);
-        Place::New(place)
+        FrameSlot::New(place)
     }
 
     /// As printed (IV.C.2): a First opens a column, any other frame goes where its PSN fits, whatever is missing before it.
-    fn place_in_any_order(&mut self, is_first: bool, psn: Psn, mutation: Option<Mutation>) -> Place {
+    fn place_in_any_order(&mut self, is_first: bool, psn: Psn, mutation: Option<Mutation>) -> FrameSlot {
         let place = if is_first { Some(self.open(psn, mutation)) } else { self.find(psn, mutation) };
-        let Some(place) = place else { return Place::Forgotten };
+        let Some(place) = place else { return FrameSlot::Forgotten };
         if self.status.get(place) {
-            return Place::Repeated(place);
+            return FrameSlot::Repeated(place);
         }
         self.status.set(place);
-        Place::New(place)
+        FrameSlot::New(place)
     }
 
     /// A message begins: the next column is its. Returns its first place.
@@ -181,9 +181,9 @@ mod tests {
     #[test]
     fn a_later_message_does_not_take_the_place_of_the_first_one() {
         let mut flows = flows();
-        assert_eq!(flows.place(LATER_FIRST, QP, Psn::new(2), None), Place::Gap);
+        assert_eq!(flows.place(LATER_FIRST, QP, Psn::new(2), None), FrameSlot::Gap);
         assert_eq!(flows.queue_pair(), None);
-        assert_eq!(flows.place(FIRST, QP, Psn::new(0), None), Place::New(0));
+        assert_eq!(flows.place(FIRST, QP, Psn::new(0), None), FrameSlot::New(0));
     }
 
     #[test]
@@ -192,24 +192,24 @@ mod tests {
         for base in [0xff_ffe0, 0xff_fff0, 0xff_ffff] {
             flows.queue_pair = Some(QP);
             flows.expected = Psn::new(base);
-            assert!(matches!(flows.place(FIRST, QP, Psn::new(base), None), Place::New(_)));
+            assert!(matches!(flows.place(FIRST, QP, Psn::new(base), None), FrameSlot::New(_)));
         }
         assert_eq!(flows.next * 128, 384);
-        assert_eq!(flows.place(FOLLOWER, QP, Psn::new(0), None), Place::New(257));
+        assert_eq!(flows.place(FOLLOWER, QP, Psn::new(0), None), FrameSlot::New(257));
     }
 
     #[test]
     fn a_psn_behind_a_wrap_keeps_its_place_when_a_later_flow_has_begun() {
         let mut flows = flows();
-        assert_eq!(flows.place(FIRST, QP, Psn::new(0xff_ffff), None), Place::New(0));
+        assert_eq!(flows.place(FIRST, QP, Psn::new(0xff_ffff), None), FrameSlot::New(0));
         for offset in 1..0x11 {
             assert_eq!(
                 flows.place(FOLLOWER, QP, Psn::new(0xff_ffff + offset), None),
-                Place::New(offset as usize)
+                FrameSlot::New(offset as usize)
             );
         }
-        assert_eq!(flows.place(FIRST, QP, Psn::new(0x10), None), Place::New(128));
-        assert_eq!(flows.place(FOLLOWER, QP, Psn::new(5), None), Place::Repeated(6));
+        assert_eq!(flows.place(FIRST, QP, Psn::new(0x10), None), FrameSlot::New(128));
+        assert_eq!(flows.place(FOLLOWER, QP, Psn::new(5), None), FrameSlot::Repeated(6));
     }
 
     #[test]
@@ -217,19 +217,19 @@ mod tests {
         let mut flows = flows();
         for (message, place) in [0, 128].into_iter().enumerate() {
             let psn = Psn::new(2 * message as u32);
-            assert_eq!(flows.place(FIRST, QP, psn, None), Place::New(place));
-            assert_eq!(flows.place(FOLLOWER, QP, psn.plus(1), None), Place::New(place + 1));
+            assert_eq!(flows.place(FIRST, QP, psn, None), FrameSlot::New(place));
+            assert_eq!(flows.place(FOLLOWER, QP, psn.plus(1), None), FrameSlot::New(place + 1));
         }
-        assert_eq!(flows.place(FOLLOWER, QP, Psn::new(3), None), Place::Repeated(129));
-        assert_eq!(flows.place(FOLLOWER, QP, Psn::new(1), None), Place::Repeated(1));
+        assert_eq!(flows.place(FOLLOWER, QP, Psn::new(3), None), FrameSlot::Repeated(129));
+        assert_eq!(flows.place(FOLLOWER, QP, Psn::new(1), None), FrameSlot::Repeated(1));
     }
 
     #[test]
     fn a_repeated_first_opens_nothing() {
         let mut flows = flows();
-        assert_eq!(flows.place(FIRST, QP, Psn::new(7), None), Place::New(0));
-        assert_eq!(flows.place(FIRST, QP, Psn::new(7), None), Place::Repeated(0));
-        assert_eq!(flows.place(FOLLOWER, QP, Psn::new(8), None), Place::New(1));
+        assert_eq!(flows.place(FIRST, QP, Psn::new(7), None), FrameSlot::New(0));
+        assert_eq!(flows.place(FIRST, QP, Psn::new(7), None), FrameSlot::Repeated(0));
+        assert_eq!(flows.place(FOLLOWER, QP, Psn::new(8), None), FrameSlot::New(1));
     }
 
     #[test]
@@ -237,9 +237,9 @@ mod tests {
         let mut flows = flows();
         flows.place(FIRST, QP, Psn::new(0), None);
         flows.place(FOLLOWER, QP, Psn::new(1), None);
-        assert_eq!(flows.place(FOLLOWER, QP, Psn::new(3), None), Place::Gap);
-        assert_eq!(flows.place(FIRST, QP, Psn::new(2), None), Place::New(128));
-        assert_eq!(flows.place(FOLLOWER, QP, Psn::new(3), None), Place::New(129));
+        assert_eq!(flows.place(FOLLOWER, QP, Psn::new(3), None), FrameSlot::Gap);
+        assert_eq!(flows.place(FIRST, QP, Psn::new(2), None), FrameSlot::New(128));
+        assert_eq!(flows.place(FOLLOWER, QP, Psn::new(3), None), FrameSlot::New(129));
     }
 
     #[test]
@@ -247,10 +247,10 @@ mod tests {
         let mut flows = flows();
         for (message, place) in [0, 128, 256, 384, 0].into_iter().enumerate() {
             let psn = Psn::new(2 * message as u32);
-            assert_eq!(flows.place(FIRST, QP, psn, None), Place::New(place));
-            assert_eq!(flows.place(FOLLOWER, QP, psn.plus(1), None), Place::New(place + 1));
+            assert_eq!(flows.place(FIRST, QP, psn, None), FrameSlot::New(place));
+            assert_eq!(flows.place(FOLLOWER, QP, psn.plus(1), None), FrameSlot::New(place + 1));
         }
-        assert_eq!(flows.place(FIRST, QP, Psn::new(0), None), Place::Forgotten);
+        assert_eq!(flows.place(FIRST, QP, Psn::new(0), None), FrameSlot::Forgotten);
     }
 
     #[test]
@@ -258,17 +258,17 @@ mod tests {
         let mut flows = flows();
         flows.place(FIRST, QP, Psn::new(0), None);
         for psn in 1..128 {
-            assert_eq!(flows.place(FOLLOWER, QP, Psn::new(psn), None), Place::New(psn as usize));
+            assert_eq!(flows.place(FOLLOWER, QP, Psn::new(psn), None), FrameSlot::New(psn as usize));
         }
-        assert_eq!(flows.place(FOLLOWER, QP, Psn::new(128), None), Place::TooLong);
+        assert_eq!(flows.place(FOLLOWER, QP, Psn::new(128), None), FrameSlot::TooLong);
     }
 
     #[test]
     fn another_connection_begins_anew() {
         let mut flows = flows();
         flows.place(FIRST, QP, Psn::new(0), None);
-        assert_eq!(flows.place(FIRST, QpNumber::new(0x12), Psn::new(900), None), Place::New(128));
-        assert_eq!(flows.place(FOLLOWER, QpNumber::new(0x12), Psn::new(901), None), Place::New(129));
-        assert_eq!(flows.place(FOLLOWER, QpNumber::new(0x12), Psn::new(1), None), Place::Forgotten);
+        assert_eq!(flows.place(FIRST, QpNumber::new(0x12), Psn::new(900), None), FrameSlot::New(128));
+        assert_eq!(flows.place(FOLLOWER, QpNumber::new(0x12), Psn::new(901), None), FrameSlot::New(129));
+        assert_eq!(flows.place(FOLLOWER, QpNumber::new(0x12), Psn::new(1), None), FrameSlot::Forgotten);
     }
 }

@@ -1,6 +1,6 @@
 //! How far kernels and blocks have come: who waits for which counter, who is ready, who may be dispatched next.
 
-use crate::{CounterId, Place, Program, Wait};
+use crate::{CounterId, KernelPlace, Program, Wait};
 use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -235,7 +235,7 @@ impl Blocks {
     pub(crate) fn claim(&mut self, program: &Program, most: usize) -> Option<BlockNumber> {
         let mut best: Option<usize> = None;
         for (kernel, state) in self.kernels.iter().enumerate() {
-            let shares = program.kernels[kernel].place == Place::Sm;
+            let shares = program.kernels[kernel].place == KernelPlace::Sm;
             if state.ready.is_empty() || shares && self.claimed >= most {
                 continue;
             }
@@ -249,7 +249,7 @@ impl Blocks {
         }
         let kernel = best?;
         self.kernels[kernel].claimed += 1;
-        if program.kernels[kernel].place == Place::Sm {
+        if program.kernels[kernel].place == KernelPlace::Sm {
             self.claimed += 1;
         }
         self.kernels[kernel].ready.pop_first()
@@ -258,7 +258,7 @@ impl Blocks {
     /// A block that has claimed a place may be dispatched.
     pub(crate) fn release(&mut self, program: &Program, block: BlockNumber) {
         let kernel = usize::from(self.blocks[block as usize].kernel);
-        if program.kernels[kernel].place == Place::Sm {
+        if program.kernels[kernel].place == KernelPlace::Sm {
             self.claims += 1;
             self.released.insert((Reverse(program.kernels[kernel].priority), self.claims, block));
         } else {
@@ -272,7 +272,7 @@ impl Blocks {
         state.resident -= 1;
         state.claimed -= 1;
         state.done += 1;
-        if program.kernels[kernel].place == Place::Sm {
+        if program.kernels[kernel].place == KernelPlace::Sm {
             self.claimed -= 1;
         }
     }
@@ -300,7 +300,9 @@ impl Blocks {
     /// SMs that launched kernels have for themselves.
     pub(crate) fn whole_sms(&self, program: &Program) -> u16 {
         let wanted = self.kernels.iter().zip(&program.kernels).map(|(state, kernel)| match kernel.place {
-            Place::WholeSm(most) if state.launched && (state.done as usize) < kernel.blocks.len() => most,
+            KernelPlace::WholeSm(most) if state.launched && (state.done as usize) < kernel.blocks.len() => {
+                most
+            }
             _ => 0,
         });
         wanted.sum()
@@ -317,8 +319,8 @@ impl Blocks {
         for (state, kernel) in self.kernels.iter().zip(&program.kernels) {
             assert!(state.done as usize <= kernel.blocks.len(), "no block ends twice");
             let most = match kernel.place {
-                Place::Sm => u16::MAX,
-                Place::WholeSm(most) | Place::CopyEngine(most) => most,
+                KernelPlace::Sm => u16::MAX,
+                KernelPlace::WholeSm(most) | KernelPlace::CopyEngine(most) => most,
             };
             assert!(state.resident <= most, "a kernel has the places that it may have");
             assert!(

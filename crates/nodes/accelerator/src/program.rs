@@ -138,7 +138,7 @@ pub struct Block {
 
 /// Where blocks of a kernel run.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Place {
+pub enum KernelPlace {
     /// On SMs, in the places for blocks that they have.
     Sm,
     /// On at most so many SMs, each of which they have for themselves: a communication kernel.
@@ -168,7 +168,7 @@ pub struct Kernel {
     /// From then until its first block may be dispatched.
     pub launch: Duration,
     /// Where its blocks run.
-    pub place: Place,
+    pub place: KernelPlace,
     /// Of kernels with ready blocks those of the highest priority go first.
     pub priority: u8,
     /// What the switch may merge.

@@ -3,8 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use quincunx_design::{
-    AnyDesign, ConnectionContext, Context, GroupContext, Installed, Node, PayloadKind, Place, Refusal,
-    Transport,
+    AnyDesign, ConnectionContext, Context, GroupContext, Installed, PayloadKind, Place, Refusal, Transport,
 };
 use quincunx_engine::PortId;
 use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, RateConfig, Reliability};
@@ -56,8 +55,8 @@ pub fn contended_host_group<P: PayloadKind>(
         again,
         ranks: context.ranks,
         rank: match context.node {
-            Node::Rank(rank) => rank,
-            Node::Switch => return Err(refuse("a switch's context")),
+            quincunx_design::Node::Rank(rank) => rank,
+            quincunx_design::Node::Switch => return Err(refuse("a switch's context")),
         },
     };
     Ok(HostGroup { contention: Some(Box::new(contention)), ..group })

@@ -60,7 +60,7 @@ pub struct Switch<P: Payload> {
     groups: BTreeMap<GroupId, InstalledGroup<P>>,
     lookup: BTreeMap<QpNumber, (GroupId, u16)>,
     /// By destination, of frames for others that a group takes on their way.
-    passages: BTreeMap<Endpoint, (GroupId, u16)>,
+    transparent_edges: BTreeMap<Endpoint, (GroupId, u16)>,
     /// The same of what comes back, by the senders on those ways.
     replies: BTreeMap<Endpoint, (GroupId, u16)>,
     /// Of edges that words about locks travel over.
@@ -185,13 +185,14 @@ impl<P: Payload> Switch<P> {
         if are_offloaded && !matches!(part, SwitchPart::Program(_)) {
             return Err(SwitchRejected::PassesThrough(id));
         }
-        let is_passage = matches!(part, SwitchPart::Passing(_));
+        let is_transparent = matches!(part, SwitchPart::Passing(_));
         for (index, (_, config)) in configs.iter().enumerate() {
             let local = config.local;
-            let is_same = |other: Endpoint| if is_passage { other == local } else { other.qp == local.qp };
+            let is_same =
+                |other: Endpoint| if is_transparent { other == local } else { other.qp == local.qp };
             let twice = configs[..index].iter().any(|(_, other)| is_same(other.local));
-            let taken = if is_passage {
-                self.passages.contains_key(&local)
+            let taken = if is_transparent {
+                self.transparent_edges.contains_key(&local)
             } else {
                 self.lookup.contains_key(&local.qp)
             };
@@ -224,8 +225,8 @@ impl<P: Payload> Switch<P> {
             SwitchPart::Unit(_) => return Err(SwitchRejected::OfMemoryFabric(id)),
         };
         for (edge, index) in edges.iter().zip(0..) {
-            if is_passage {
-                self.passages.insert(edge.local, (id, index));
+            if is_transparent {
+                self.transparent_edges.insert(edge.local, (id, index));
                 self.replies.insert(edge.remote, (id, index));
             } else {
                 self.lookup.insert(edge.local.qp, (id, index));
@@ -252,7 +253,7 @@ impl<P: Payload> Switch<P> {
         self.lookup.retain(|_, (owner, _)| *owner != id);
         self.lock_edges.retain(|_, (owner, _)| *owner != id);
         self.recorder.forget(id);
-        self.passages.retain(|_, (owner, _)| *owner != id);
+        self.transparent_edges.retain(|_, (owner, _)| *owner != id);
         self.replies.retain(|_, (owner, _)| *owner != id);
         match group.part {
             Part::Terminated(mut transport, _) => transport.shut_down(&mut GroupSink::new(id, out)),
@@ -303,9 +304,18 @@ impl<P: Payload> Engine for Switch<P> {
 
     fn new((): ()) -> Result<Self, Self::ConfigError> {
         let (groups, lookup, forwarding) = (BTreeMap::new(), BTreeMap::new(), Forwarding::default());
-        let (passages, replies) = (BTreeMap::new(), BTreeMap::new());
+        let (transparent_edges, replies) = (BTreeMap::new(), BTreeMap::new());
         let (lock_edges, recorder) = (BTreeMap::new(), Recorder::default());
-        Ok(Self { groups, lookup, passages, replies, lock_edges, recorder, forwarding, mutation: None })
+        Ok(Self {
+            groups,
+            lookup,
+            transparent_edges,
+            replies,
+            lock_edges,
+            recorder,
+            forwarding,
+            mutation: None,
+        })
     }
 
     fn handle_frame(
@@ -326,8 +336,8 @@ impl<P: Payload> Engine for Switch<P> {
             Some(_) => return out.drop_frame(port, NodeDrop::ForeignPort),
             None => {}
         }
-        let (id, index) = if let Some(&passage) = self.passages.get(&destination) {
-            passage
+        let (id, index) = if let Some(&edge) = self.transparent_edges.get(&destination) {
+            edge
         } else if let Some(&(id, index)) = self.replies.get(&destination)
             && let Some(InstalledGroup { edges, part: Part::Passing(datapath), .. }) =
                 self.groups.get_mut(&id)

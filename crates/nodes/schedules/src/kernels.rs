@@ -2,8 +2,8 @@
 
 use crate::layout::{Layout, Product};
 use quincunx_accelerator::{
-    Block, CounterId, Fetch, Kernel, Merges, Output, Place, Program, Rows, Send, SharedTile, Signal, Stage,
-    Tile, TileId, To, Wait,
+    Block, CounterId, Fetch, Kernel, KernelPlace, Merges, Output, Program, Rows, Send, SharedTile, Signal,
+    Stage, Tile, TileId, To, Wait,
 };
 use quincunx_units::Duration;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ pub(crate) fn kernel(name: &str, launch: Duration) -> Kernel {
         name: name.into(),
         waits: Vec::new(),
         launch,
-        place: Place::Sm,
+        place: KernelPlace::Sm,
         priority: 1,
         merges: Merges::Nothing,
         blocks: Vec::new(),
@@ -195,7 +195,7 @@ impl<'a> Builder<'a> {
     pub(crate) fn sends(
         name: &str,
         launch: Duration,
-        place: Place,
+        place: KernelPlace,
         outputs: Vec<(Vec<Wait>, Output)>,
     ) -> Kernel {
         let mut sends = kernel(name, launch);

@@ -10,7 +10,8 @@ use crate::chance::disturb;
 use crate::kernels::{Builder, TileEnd};
 use crate::layout::Layout;
 use quincunx_accelerator::{
-    Fetch, Kernel, Machine, Output, Overlap, Place, Plan, Rows, Schedule, Send, Stage, SubLayer, Tile, Unit,
+    Fetch, Kernel, KernelPlace, Machine, Output, Overlap, Plan, Rows, Schedule, Send, Stage, SubLayer, Tile,
+    Unit,
 };
 
 /// What is done between the two products.
@@ -64,7 +65,7 @@ impl Schedule for Phases {
         let kernels = match self.between {
             Between::AllReduce => {
                 let sums = builder.count_sums();
-                let mut reduce = all_reduce(&builder, Place::WholeSm(machine.communication_sms));
+                let mut reduce = all_reduce(&builder, KernelPlace::WholeSm(machine.communication_sms));
                 reduce.waits = vec![barrier];
                 let rows = 0..builder.layout.row_blocks;
                 let mut norm = builder.norm(rows.clone(), |_| Vec::new(), |_| Vec::new());
@@ -77,7 +78,8 @@ impl Schedule for Phases {
             }
             Between::Scatter => {
                 let reduced = builder.counter();
-                let mut scatter = reduce_scatter(&mut builder, Place::WholeSm(machine.communication_sms));
+                let mut scatter =
+                    reduce_scatter(&mut builder, KernelPlace::WholeSm(machine.communication_sms));
                 scatter.waits = vec![barrier];
                 scatter.signals = vec![Builder::own(reduced)];
                 let own = builder.layout.own();
@@ -85,7 +87,7 @@ impl Schedule for Phases {
                 norm.waits = vec![Builder::until(reduced, 1)];
                 norm.signals = vec![Builder::all(normed)];
                 let norms = builder.count_norms();
-                let mut gather = all_gather(&builder, Place::WholeSm(machine.communication_sms));
+                let mut gather = all_gather(&builder, KernelPlace::WholeSm(machine.communication_sms));
                 gather.waits = vec![Builder::until(normed, ranks)];
                 let mut second = builder.second_product(None, None, |_| Vec::new());
                 second.waits = whole_norms(&builder, norms);
@@ -114,7 +116,7 @@ pub(crate) fn whole_norms(
 }
 
 /// AllReduce by `multimem.red`, pushed: every accelerator sends all of its partial sums once (CAIS II-C).
-pub(crate) fn all_reduce(builder: &Builder<'_>, place: Place) -> Kernel {
+pub(crate) fn all_reduce(builder: &Builder<'_>, place: KernelPlace) -> Kernel {
     let layout = &builder.layout;
     let mut outputs = Vec::new();
     for row_block in layout.in_turn() {
@@ -127,7 +129,7 @@ pub(crate) fn all_reduce(builder: &Builder<'_>, place: Place) -> Kernel {
 }
 
 /// ReduceScatter by `multimem.ld_reduce`, pulled: every accelerator loads the sums of its own rows.
-pub(crate) fn reduce_scatter(builder: &mut Builder<'_>, place: Place) -> Kernel {
+pub(crate) fn reduce_scatter(builder: &mut Builder<'_>, place: KernelPlace) -> Kernel {
     let mut kernel = crate::kernels::kernel("reduce_scatter", builder.layout.machine.launch);
     kernel.place = place;
     kernel.priority = 3;
@@ -156,7 +158,7 @@ pub(crate) fn reduced_tile(builder: &mut Builder<'_>, row_block: u32, column: u3
 }
 
 /// AllGather by `multimem.st`, pushed: every accelerator has its own rows written everywhere.
-pub(crate) fn all_gather(builder: &Builder<'_>, place: Place) -> Kernel {
+pub(crate) fn all_gather(builder: &Builder<'_>, place: KernelPlace) -> Kernel {
     let layout = &builder.layout;
     let mut outputs = Vec::new();
     for row_block in layout.own() {

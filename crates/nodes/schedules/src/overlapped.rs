@@ -16,8 +16,8 @@ use crate::kernels::{Builder, TileEnd};
 use crate::layout::Layout;
 use crate::nvls::{UNIT, norm_piece, reduced_tile};
 use quincunx_accelerator::{
-    Block, CounterId, Kernel, Machine, Output, Overlap, Place, Plan, Rows, Schedule, Send, SubLayer, Unit,
-    Wait,
+    Block, CounterId, Kernel, KernelPlace, Machine, Output, Overlap, Plan, Rows, Schedule, Send, SubLayer,
+    Unit, Wait,
 };
 
 /// Who sends partial sums while the first product runs.
@@ -104,8 +104,8 @@ impl Schedule for FusedAllReduce {
         }
         // Communication kernels have SMs of their own; blocks of the fused kernel are launched with the others of it.
         let place = match self.by {
-            By::Kernels => Place::WholeSm(machine.communication_sms),
-            By::Blocks => Place::Sm,
+            By::Kernels => KernelPlace::WholeSm(machine.communication_sms),
+            By::Blocks => KernelPlace::Sm,
         };
         let mut kernels = vec![first];
         if !sends.is_empty() {
@@ -191,7 +191,7 @@ impl Schedule for Triggered {
         let sums = builder.count_sums();
         let computed = builder.counters(rows);
         let (reduced, normed) = (builder.counter(), builder.counter());
-        let engines = Place::CopyEngine(machine.copy_engines);
+        let engines = KernelPlace::CopyEngine(machine.copy_engines);
         let nvls = self.nvls;
         let order = if nvls { builder.layout.in_turn() } else { builder.layout.staggered() };
         let first = builder.first_product(&Layout::by_row(&order, tiles), None, |_, row_block, _| {

@@ -59,7 +59,7 @@ pub(crate) enum Wanted {
 type Waiting = (Wanted, Instant, Sender<Result<JoinedGroup, CommError>>);
 
 /// A group's collectives.
-struct Lane {
+struct GroupQueue {
     me: RankNumber,
     ranks: usize,
     /// The first of them are under way; a job stays until its last chunk has ended.
@@ -75,7 +75,7 @@ pub(crate) struct Worker {
     rank: Rank,
     commands: Receiver<Command>,
     counters: Arc<Counters>,
-    lanes: BTreeMap<GroupId, Lane>,
+    queues: BTreeMap<GroupId, GroupQueue>,
     peers: BTreeMap<GroupId, Peers>,
     over: BTreeMap<GroupId, CommError>,
     ready: Vec<JoinedGroup>,
@@ -100,7 +100,7 @@ impl Worker {
             rank,
             commands,
             counters,
-            lanes: BTreeMap::new(),
+            queues: BTreeMap::new(),
             peers: BTreeMap::new(),
             over: BTreeMap::new(),
             ready: Vec::new(),
@@ -170,7 +170,7 @@ impl Worker {
     }
 
     fn is_busy(&self) -> bool {
-        self.lanes.values().any(|lane| !lane.jobs.is_empty())
+        self.queues.values().any(|queue| !queue.jobs.is_empty())
             || self.peers.values().any(|peers| !peers.is_idle())
     }
 
@@ -191,8 +191,8 @@ impl Worker {
                 self.waiting.push((wanted, deadline, answer));
                 self.take_groups();
             }
-            Command::Run { group, job } => match (self.over.get(&group), self.lanes.get_mut(&group)) {
-                (None, Some(lane)) => lane.jobs.push_back(job),
+            Command::Run { group, job } => match (self.over.get(&group), self.queues.get_mut(&group)) {
+                (None, Some(queue)) => queue.jobs.push_back(job),
                 (error, _) => end(job, Err(error.cloned().unwrap_or_else(|| unknown(group)))),
             },
             Command::Send { group, send } => match (self.over.get(&group), self.peers.get_mut(&group)) {
@@ -236,10 +236,10 @@ impl Worker {
 
     /// The application is done with a group; what it has begun there goes on to its end.
     fn release(&mut self, group: GroupId) {
-        match self.lanes.get_mut(&group) {
-            Some(lane) if lane.is_released => {}
-            Some(lane) => {
-                lane.is_released = true;
+        match self.queues.get_mut(&group) {
+            Some(queue) if queue.is_released => {}
+            Some(queue) => {
+                queue.is_released = true;
                 self.leaving.push(group);
                 self.give_back_idle();
             }
@@ -253,7 +253,7 @@ impl Worker {
             return;
         }
         for group in std::mem::take(&mut self.leaving) {
-            let runs = self.lanes.get(&group).is_some_and(|lane| !lane.jobs.is_empty());
+            let runs = self.queues.get(&group).is_some_and(|queue| !queue.jobs.is_empty());
             let sends = self.peers.get(&group).is_some_and(|peers| !peers.is_idle());
             if runs || sends {
                 self.leaving.push(group);
@@ -265,7 +265,7 @@ impl Worker {
 
     /// Forgets a group, but for its queue pairs, which go on answering peers until the manager ends it: when all its ranks have come so far.
     fn give_back(&mut self, group: GroupId) {
-        self.lanes.remove(&group);
+        self.queues.remove(&group);
         self.peers.remove(&group);
         self.over.remove(&group);
         self.ready.retain(|ready| ready.id != group);
@@ -273,7 +273,7 @@ impl Worker {
     }
 
     fn begin_all(&mut self) {
-        let groups: Vec<GroupId> = self.lanes.keys().copied().collect();
+        let groups: Vec<GroupId> = self.queues.keys().copied().collect();
         for group in groups {
             while self.begin_next(group) {}
         }
@@ -291,32 +291,32 @@ impl Worker {
 
     /// Begins the next chunk of a group, if there is one and its design takes one more.
     fn begin_next(&mut self, group: GroupId) -> bool {
-        let lane = self.lanes.get_mut(&group).expect("a key");
-        if lane.under_way.len() >= lane.depth || self.rank.is_in_doubt(group) {
+        let queue = self.queues.get_mut(&group).expect("a key");
+        if queue.under_way.len() >= queue.depth || self.rank.is_in_doubt(group) {
             return false;
         }
-        let place = (lane.me, lane.ranks);
-        let Some(job) = lane.jobs.iter_mut().find(|job| !job.is_begun()) else { return false };
+        let place = (queue.me, queue.ranks);
+        let Some(job) = queue.jobs.iter_mut().find(|job| !job.is_begun()) else { return false };
         let (from, was_begun) = (job.next, job.begun);
-        let chunk = job.take_chunk(lane.ranks);
+        let chunk = job.take_chunk(queue.ranks);
         let copying = Instant::now();
         let buffers = job.fill(chunk, place, &mut self.spare);
         Counters::add(&self.counters.copying, copying.elapsed().as_nanos() as u64);
         let (collective, reduction) = (job.collective, job.reduction);
         match self.rank.begin(group, collective, reduction, job.terms(chunk), buffers) {
             Ok(()) => {
-                Counters::add(&self.counters.copied_bytes, job.copied(chunk, lane.ranks));
+                Counters::add(&self.counters.copied_bytes, job.copied(chunk, queue.ranks));
                 if !was_begun {
                     self.rank.note_call(group, job.called, job.operation(), job.length as u64);
                 }
                 job.under_way += 1;
-                lane.under_way.push_back(chunk);
+                queue.under_way.push_back(chunk);
                 true
             }
-            Err(RuntimeError::Rejected(_)) if !lane.under_way.is_empty() => {
+            Err(RuntimeError::Rejected(_)) if !queue.under_way.is_empty() => {
                 // The design takes no more than these at once.
                 (job.next, job.begun) = (from, was_begun);
-                lane.depth = lane.under_way.len();
+                queue.depth = queue.under_way.len();
                 false
             }
             Err(error) => {
@@ -339,15 +339,15 @@ impl Worker {
     }
 
     fn finish_chunk(&mut self, group: GroupId, mut buffers: Finished) {
-        let Some(lane) = self.lanes.get_mut(&group) else { return };
-        let (Some(chunk), Some(job)) = (lane.under_way.pop_front(), lane.jobs.front_mut()) else { return };
+        let Some(queue) = self.queues.get_mut(&group) else { return };
+        let (Some(chunk), Some(job)) = (queue.under_way.pop_front(), queue.jobs.front_mut()) else { return };
         let copying = Instant::now();
-        job.empty(chunk, (lane.me, lane.ranks), &mut buffers);
+        job.empty(chunk, (queue.me, queue.ranks), &mut buffers);
         Counters::add(&self.counters.copying, copying.elapsed().as_nanos() as u64);
         self.spare.keep(buffers);
         job.under_way -= 1;
         if job.under_way == 0 && job.is_begun() {
-            let job = lane.jobs.pop_front().expect("the front");
+            let job = queue.jobs.pop_front().expect("the front");
             Counters::add(&self.counters.ended, 1);
             end(job, Ok(()));
         }
@@ -374,8 +374,8 @@ impl Worker {
                 for group in ready {
                     let (me, ranks) = (group.rank, usize::from(group.ranks));
                     let (jobs, under_way) = (VecDeque::new(), VecDeque::new());
-                    let lane = Lane { me, ranks, jobs, under_way, depth: DEPTH, is_released: false };
-                    self.lanes.insert(group.id, lane);
+                    let queue = GroupQueue { me, ranks, jobs, under_way, depth: DEPTH, is_released: false };
+                    self.queues.insert(group.id, queue);
                     if group.fabric == FabricKind::Mesh {
                         self.peers.insert(group.id, Peers::new(group.id, me.0));
                     }
@@ -411,10 +411,10 @@ impl Worker {
     }
 
     fn end_late(&mut self, now: Instant) {
-        let late = |lane: &Lane| lane.jobs.front().is_some_and(|job| job.deadline <= now);
-        let lanes = self.lanes.iter().filter(|(_, lane)| late(lane)).map(|(group, _)| *group);
+        let late = |queue: &GroupQueue| queue.jobs.front().is_some_and(|job| job.deadline <= now);
+        let queues = self.queues.iter().filter(|(_, queue)| late(queue)).map(|(group, _)| *group);
         let peers = self.peers.iter().filter(|(_, peers)| peers.is_late(now)).map(|(group, _)| *group);
-        let groups: Vec<GroupId> = lanes.chain(peers).collect();
+        let groups: Vec<GroupId> = queues.chain(peers).collect();
         for group in groups {
             let text = "expected the end of a collective or message in time, found none; see whether all ranks call the same, and run";
             self.end_group(group, CommError::TimedOut(text.into()));
@@ -428,17 +428,17 @@ impl Worker {
             peers.fail(&error);
         }
         // Of a group that was given back nobody asks why it is over.
-        let Some(lane) = self.lanes.remove(&group) else { return };
-        for job in lane.jobs {
+        let Some(queue) = self.queues.remove(&group) else { return };
+        for job in queue.jobs {
             end(job, Err(error.clone()));
         }
-        if !lane.is_released {
+        if !queue.is_released {
             self.over.entry(group).or_insert(error);
         }
     }
 
     fn fail_all(&mut self, error: &CommError) {
-        let groups: Vec<GroupId> = self.lanes.keys().chain(self.peers.keys()).copied().collect();
+        let groups: Vec<GroupId> = self.queues.keys().chain(self.peers.keys()).copied().collect();
         for group in groups {
             self.end_group(group, error.clone());
         }

@@ -41,7 +41,7 @@ pub(crate) struct Suspicion {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum End {
     /// As the manager has said.
-    Told(GroupFailure),
+    FromManager(GroupFailure),
     /// By what this rank has found.
     Found(Fault),
 }
@@ -69,8 +69,12 @@ impl End {
     pub(crate) fn error(&self, group: GroupId) -> RuntimeError {
         let group = group.0;
         match self.clone() {
-            Self::Told(failure) if failure.is_disagreement() => RuntimeError::Disagreement(failure.reason),
-            Self::Told(GroupFailure { node, reason }) => RuntimeError::GroupFailed { group, node, reason },
+            Self::FromManager(failure) if failure.is_disagreement() => {
+                RuntimeError::Disagreement(failure.reason)
+            }
+            Self::FromManager(GroupFailure { node, reason }) => {
+                RuntimeError::GroupFailed { group, node, reason }
+            }
             Self::Found(Fault::Peer { peer, failure }) => RuntimeError::PeerFailed { peer, failure },
             Self::Found(Fault::Corrupted { collective, .. }) => RuntimeError::Corrupted { group, collective },
         }
@@ -96,7 +100,7 @@ impl Rank {
             let is_own = matches!(suspicion.fault, Fault::Corrupted { .. }) || !life.goes_on();
             is_own.then_some(suspicion.fault)
         });
-        self.failed.insert(known, found.map_or(End::Told(failure), End::Found));
+        self.failed.insert(known, found.map_or(End::FromManager(failure), End::Found));
     }
 
     /// Gives up groups of which the manager says nothing.

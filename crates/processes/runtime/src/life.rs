@@ -18,7 +18,7 @@ use crate::writes::Delivered;
 
 /// A group that was made anew, as one of its ranks has seen it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Remake {
+pub struct Recreation {
     /// The group, as the application knows it.
     pub group: GroupId,
     /// What it runs now.
@@ -39,7 +39,7 @@ const KEPT: usize = 1;
 
 /// What a rank keeps of a collective that is complete, to run it again for ranks that lack it.
 #[derive(Clone, Debug)]
-struct Kept {
+struct CompletedCollective {
     collective: Collective,
     reduction: Reduction,
     input: Numbers,
@@ -68,7 +68,7 @@ enum Running {
 pub(crate) struct Life {
     /// The number of its present generation.
     pub(crate) wire: GroupId,
-    sequence: Sequence<Kept>,
+    sequence: Sequence<CompletedCollective>,
     own: Option<Own>,
     running: Option<Running>,
     done: Option<Finished>,
@@ -119,14 +119,14 @@ impl Life {
             let output = finished.output.bytes().len();
             // Copied when the application writes to it, and not before.
             let input = finished.input.clone();
-            self.sequence.complete(Kept { collective, reduction, input, output });
+            self.sequence.complete(CompletedCollective { collective, reduction, input, output });
         }
         self.done = Some(finished);
     }
 }
 
 /// `group 1 was made anew on ring after 41 ms, from collective 12 on: node "leaf": its connection is gone`.
-impl fmt::Display for Remake {
+impl fmt::Display for Recreation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { group, design, first, failure, after, .. } = self;
         let after = after.as_secs_f64() * 1e3;
@@ -139,8 +139,8 @@ impl fmt::Display for Remake {
 
 impl Rank {
     /// Groups that were made anew since the last call.
-    pub fn take_remakes(&mut self) -> Vec<Remake> {
-        std::mem::take(&mut self.remakes)
+    pub fn take_recreations(&mut self) -> Vec<Recreation> {
+        std::mem::take(&mut self.recreations)
     }
 
     /// A group as it stands: what it runs may change when it is made anew.
@@ -216,8 +216,8 @@ impl Rank {
             return Ok(());
         }
         let wire = life.wire;
-        let (command, running) = if let Some((_, kept)) = life.sequence.next_repeat() {
-            let Kept { collective, reduction, input, output } = kept.clone();
+        let (command, running) = if let Some((_, completed)) = life.sequence.next_repeat() {
+            let CompletedCollective { collective, reduction, input, output } = completed.clone();
             let output = Numbers::zeroed(output);
             (
                 HostCommand::Start { group: wire, collective, reduction, input, output, terms: Terms::WHOLE },
@@ -355,7 +355,7 @@ impl Rank {
         if let Some((since, failure)) = life.stopped.take() {
             let repeats = life.sequence.next_repeat().is_some();
             let (design, after) = (joined.design.clone(), since.elapsed());
-            self.remakes.push(Remake { group, design, first, repeats, failure, after });
+            self.recreations.push(Recreation { group, design, first, repeats, failure, after });
         }
         // Among hosts nothing is made anew: the next loss is the end.
         life.may_go_on = joined.runs_in_switches();

@@ -63,7 +63,7 @@ impl Links {
         }
         self.down = down;
         let now = |link: &LinkReport| LinkReport {
-            lanes: if self.down.contains(&link.neighbour) { 0 } else { link.lanes },
+            parallel_links: if self.down.contains(&link.neighbour) { 0 } else { link.parallel_links },
             ..link.clone()
         };
         Some(self.all.iter().map(now).collect())
@@ -76,12 +76,12 @@ mod tests {
 
     #[test]
     fn what_is_told_is_which_links_are_up_each_time_that_this_changes() {
-        let link = |name: &str| LinkReport { neighbour: name.into(), lanes: 1, rate: None };
+        let link = |name: &str| LinkReport { neighbour: name.into(), parallel_links: 1, rate: None };
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
         let interfaces = [("a", "eth1"), ("b", "eth2")].map(|(a, b)| (a.to_owned(), b.to_owned()));
         let mut links = Links::new(&["a", "b", "c"].map(link), &interfaces.into());
         let up = |found: Option<Vec<LinkReport>>| {
-            let up = |links: Vec<LinkReport>| links.into_iter().filter(|link| link.lanes > 0);
+            let up = |links: Vec<LinkReport>| links.into_iter().filter(|link| link.parallel_links > 0);
             found.map(|links| up(links).map(|link| link.neighbour).collect::<BTreeSet<_>>())
         };
         assert_eq!(up(links.change(&names(&["eth1", "eth2"]))), None, "all are up from the start");

@@ -26,14 +26,14 @@ const WRITES: usize = UNCOUNTED + STRETCHES * STRETCH;
 const DEPTH: u64 = 4;
 
 /// Writes on one link.
-struct Link {
+struct MeasuredLink {
     posted: usize,
     ended: usize,
     /// When the uncounted ones had ended, and then each stretch.
     marks: Vec<Instant>,
 }
 
-impl Link {
+impl MeasuredLink {
     fn note_end(&mut self, at: Instant) {
         self.ended += 1;
         if self.ended >= UNCOUNTED && (self.ended - UNCOUNTED).is_multiple_of(STRETCH) {
@@ -126,10 +126,10 @@ impl Rank {
     ) -> Result<LinkRates, RuntimeError> {
         let id = group.id;
         let peers: Vec<u16> = (0..group.ranks).filter(|peer| *peer != group.rank.0).collect();
-        let mut links: Vec<Link> =
-            peers.iter().map(|_| Link { posted: 0, ended: 0, marks: Vec::new() }).collect();
+        let mut links: Vec<MeasuredLink> =
+            peers.iter().map(|_| MeasuredLink { posted: 0, ended: 0, marks: Vec::new() }).collect();
         let mut under_way: BTreeMap<WorkId, (usize, usize)> = BTreeMap::new();
-        let post = |rank: &mut Self, link: usize, slot: usize, links: &mut [Link]| {
+        let post = |rank: &mut Self, link: usize, slot: usize, links: &mut [MeasuredLink]| {
             links[link].posted += 1;
             let target = Target { rank: RankNumber(peers[link]), slot };
             rank.begin_write(id, 0, vec![target], Numbers::zeroed(piece.as_usize()))
@@ -182,8 +182,8 @@ mod tests {
     use super::*;
 
     /// A link on which each write takes `nanos`, but the one numbered `late`, which takes a hundred times as long.
-    fn link(nanos: u64, late: Option<usize>) -> Link {
-        let mut link = Link { posted: WRITES, ended: 0, marks: Vec::new() };
+    fn link(nanos: u64, late: Option<usize>) -> MeasuredLink {
+        let mut link = MeasuredLink { posted: WRITES, ended: 0, marks: Vec::new() };
         let mut at = Instant::now();
         for write in 0..WRITES {
             let times = if late == Some(write) { 100 } else { 1 };

@@ -32,13 +32,13 @@ struct Line {
 }
 
 /// What the engine says while it is called.
-struct Said<E: Engine> {
+struct EngineOutput<E: Engine> {
     now: Instant,
     events: VecDeque<E::Event>,
     timers: BTreeMap<E::Timer, Instant>,
 }
 
-impl<E: Engine> Sink<E> for Said<E> {
+impl<E: Engine> Sink<E> for EngineOutput<E> {
     /// Queue pairs are the device's: nothing else here has frames.
     fn transmit(&mut self, _: PortId, _: Frame<'_, E::Header, E::Payload>) {}
 
@@ -63,7 +63,7 @@ pub(crate) struct OffloadedNode<E: Engine> {
     device: Device,
     /// By their numbers there.
     lines: BTreeMap<QpNumber, (GroupId, QpIndex, Line)>,
-    said: Said<E>,
+    output: EngineOutput<E>,
     start: std::time::Instant,
     statistics: Statistics,
     sent_to: BTreeMap<SocketAddr, Traffic>,
@@ -97,7 +97,7 @@ impl<E: Offloadable<Payload = Numbers>> OffloadedNode<E> {
             engine,
             device: Device::open(address, QUEUE_PAIRS)?,
             lines: BTreeMap::new(),
-            said: Said { now: Instant::ZERO, events: VecDeque::new(), timers: BTreeMap::new() },
+            output: EngineOutput { now: Instant::ZERO, events: VecDeque::new(), timers: BTreeMap::new() },
             start: std::time::Instant::now(),
             statistics: Statistics::default(),
             sent_to: BTreeMap::new(),
@@ -149,8 +149,8 @@ impl<E: Offloadable<Payload = Numbers>> OffloadedNode<E> {
 
     pub(crate) fn command(&mut self, command: E::Command) -> Result<(), E::Rejected> {
         let removed = E::removes(&command);
-        self.said.now = self.now();
-        let done = self.engine.handle_command(self.said.now, command, &mut self.said);
+        self.output.now = self.now();
+        let done = self.engine.handle_command(self.output.now, command, &mut self.output);
         self.hand_over();
         if let Some(group) = removed {
             let of_group = self.lines.iter().filter(|(_, (of, ..))| *of == group);
@@ -220,27 +220,27 @@ impl<E: Offloadable<Payload = Numbers>> OffloadedNode<E> {
         let due = |timers: &BTreeMap<E::Timer, Instant>| {
             timers.iter().find(|(_, deadline)| **deadline <= now).map(|(timer, _)| *timer)
         };
-        while let Some(timer) = due(&self.said.timers) {
-            self.said.timers.remove(&timer);
-            self.said.now = now;
-            self.engine.handle_timer(now, timer, &mut self.said);
+        while let Some(timer) = due(&self.output.timers) {
+            self.output.timers.remove(&timer);
+            self.output.now = now;
+            self.engine.handle_timer(now, timer, &mut self.output);
             self.hand_over();
         }
     }
 
     pub(crate) fn next_event(&mut self) -> Option<E::Event> {
-        self.said.events.pop_front()
+        self.output.events.pop_front()
     }
 
     /// Does what is due. If nothing is, and no event waits to be taken, waits for at most `max_wait` first.
     pub(crate) fn turn(&mut self, max_wait: Duration) -> Result<(), DeviceError> {
         self.statistics.turns += 1;
         self.fire_timers();
-        if self.take_ended()? || !self.said.events.is_empty() {
+        if self.take_ended()? || !self.output.events.is_empty() {
             return Ok(());
         }
         let now = self.now();
-        let end = self.said.timers.values().copied().fold(now + max_wait, Instant::min);
+        let end = self.output.timers.values().copied().fold(now + max_wait, Instant::min);
         self.statistics.waits += 1;
         self.device.wait(end.since(now), self.waker.file())?;
         self.waker.clear();

@@ -23,7 +23,7 @@ use crate::Delivered;
 use crate::doubt::{End, Fault};
 use crate::drops::Drops;
 use crate::host_node::HostNode;
-use crate::life::{Life, Remake};
+use crate::life::{Life, Recreation};
 use crate::process::{INSTRUCTION_POLL, ProcessOptions, RuntimeError, attach, design_of, room, windows};
 
 /// A group that this rank has joined.
@@ -81,7 +81,7 @@ pub struct Rank {
     pub(crate) lives: BTreeMap<GroupId, Life>,
     /// Of groups that were made anew: by their number at the manager, the one that the application knows.
     pub(crate) wires: BTreeMap<GroupId, GroupId>,
-    pub(crate) remakes: Vec<Remake>,
+    pub(crate) recreations: Vec<Recreation>,
     /// What the node has said and nobody has taken.
     pub(crate) unheard: VecDeque<HostEvent<Numbers>>,
     pub(crate) failed: BTreeMap<GroupId, End>,
@@ -125,7 +125,7 @@ impl Rank {
             groups: BTreeMap::new(),
             lives: BTreeMap::new(),
             wires: BTreeMap::new(),
-            remakes: Vec::new(),
+            recreations: Vec::new(),
             unheard: VecDeque::new(),
             failed: BTreeMap::new(),
             released: BTreeSet::new(),

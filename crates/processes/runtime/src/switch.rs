@@ -4,7 +4,7 @@
 //! address of the core that has their group. Memory, queue pairs and ports are the switch's, whichever core uses them.
 
 mod core;
-mod further;
+mod core_thread;
 mod node;
 mod task;
 
@@ -21,15 +21,15 @@ use std::sync::mpsc::TryRecvError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use self::core::{Core, Told};
+use self::core::{Core, ManagerReporter};
 use crate::links::Links;
 use crate::process::{ProcessOptions, RuntimeError, attach, design_of};
-use crate::watch::SwitchWatch;
-use further::Further;
+use crate::snapshot::SwitchSnapshot;
+use core_thread::CoreThread;
 use task::{Order, Tally, Task};
 
 /// Runs a switch: attaches it to the manager, installs what the manager says, and tells the manager of neighbours that do
-/// not answer. Others may read in `watch` what it counts. Returns when `stop` is set, or the manager has gone; one with ports of its own goes on
+/// not answer. Others may read in `snapshot` what it counts. Returns when `stop` is set, or the manager has gone; one with ports of its own goes on
 /// forwarding without a manager, and attaches to the next one.
 ///
 /// # Errors
@@ -38,9 +38,9 @@ pub fn serve_switch(
     catalog: Catalog,
     options: &ProcessOptions,
     stop: &AtomicBool,
-    watch: &SwitchWatch,
+    snapshot: &SwitchSnapshot,
 ) -> Result<(), RuntimeError> {
-    serve_linked_switch(catalog, options, &BTreeMap::new(), stop, watch)
+    serve_linked_switch(catalog, options, &BTreeMap::new(), stop, snapshot)
 }
 
 /// The same of a switch that knows by which of its `interfaces` its neighbours, by name, are reached: the manager hears when one of them goes
@@ -53,12 +53,12 @@ pub fn serve_linked_switch(
     options: &ProcessOptions,
     interfaces: &BTreeMap<String, String>,
     stop: &AtomicBool,
-    watch: &SwitchWatch,
+    snapshot: &SwitchSnapshot,
 ) -> Result<(), RuntimeError> {
     check_cores(options)?;
     let description = &options.description;
     let addresses = description.addresses().enumerate();
-    let cores = addresses.map(|place| Core::open(catalog, options, place, watch));
+    let cores = addresses.map(|place| Core::open(catalog, options, place, snapshot));
     let mut cores: Vec<Core<'_>> = cores.collect::<Result<_, _>>()?;
     let links = Mutex::new(Links::new(&description.links, interfaces));
     let mut run = || {
@@ -152,25 +152,25 @@ fn serve(
     channels: &dyn Fn(&GroupContext) -> Result<Vec<GroupContext>, Refusal>,
     stop: &AtomicBool,
 ) -> Result<(), RuntimeError> {
-    let told = Told { reporter: attachment.reporter(), links };
+    let to_manager = ManagerReporter { reporter: attachment.reporter(), links };
     let addresses: Vec<IpAddr> = cores.iter().map(Core::address).collect();
     let (first, others) = cores.split_first_mut().expect("a switch has a core");
     thread::scope(|scope| {
-        let mut further: Vec<Further<'_>> = Vec::with_capacity(others.len());
+        let mut core_threads: Vec<CoreThread<'_>> = Vec::with_capacity(others.len());
         for core in (1..).zip(others.iter_mut()) {
-            match Further::start(scope, core, told) {
-                Ok(started) => further.push(started),
+            match CoreThread::start(scope, core, to_manager) {
+                Ok(started) => core_threads.push(started),
                 Err(error) => {
-                    further.into_iter().try_for_each(Further::end)?;
+                    core_threads.into_iter().try_for_each(CoreThread::end)?;
                     return Err(error);
                 }
             }
         }
-        let mut placed = BTreeMap::new();
+        let mut channel_cores = BTreeMap::new();
         let mut run = || {
-            while !stop.load(Ordering::Relaxed) && !further.iter().any(Further::has_ended) {
-                first.turn(told)?;
-                links.lock().unwrap_or_else(PoisonError::into_inner).look(told.reporter);
+            while !stop.load(Ordering::Relaxed) && !core_threads.iter().any(CoreThread::has_ended) {
+                first.turn(to_manager)?;
+                links.lock().unwrap_or_else(PoisonError::into_inner).look(to_manager.reporter);
                 loop {
                     let instruction = match attachment.instructions().try_recv() {
                         Ok(Ok(instruction)) => instruction,
@@ -182,18 +182,18 @@ fn serve(
                         Instruction::Install(context) => {
                             let group = context.group;
                             match channels(&context) {
-                                Ok(channels) => installs(group, channels, &addresses, &mut placed),
+                                Ok(channels) => installs(group, channels, &addresses, &mut channel_cores),
                                 Err(refusal) => {
-                                    first.refuse(group, &refusal, told);
+                                    first.refuse(group, &refusal, to_manager);
                                     continue;
                                 }
                             }
                         }
                         Instruction::Failed { group, failure } => {
                             tracing::warn!(%group, reason = %failure, "group failed");
-                            removals(group, &mut placed)
+                            removals(group, &mut channel_cores)
                         }
-                        Instruction::Remove(group) => removals(group, &mut placed),
+                        Instruction::Remove(group) => removals(group, &mut channel_cores),
                         // Ranks alone are suspended, and call collectives.
                         Instruction::Ready(_)
                         | Instruction::Suspend { .. }
@@ -202,8 +202,8 @@ fn serve(
                     };
                     for (core, task) in tasks {
                         match core.checked_sub(1) {
-                            None => first.carry_out(task, told)?,
-                            Some(other) => further[other].hand(task),
+                            None => first.carry_out(task, to_manager)?,
+                            Some(other) => core_threads[other].hand(task),
                         }
                     }
                 }
@@ -212,23 +212,23 @@ fn serve(
         };
         let served = run();
         // Why another core has ended says more than that this one has.
-        let ended: Result<Vec<()>, RuntimeError> = further.into_iter().map(Further::end).collect();
+        let ended: Result<Vec<()>, RuntimeError> = core_threads.into_iter().map(CoreThread::end).collect();
         ended.and(served)
     })
 }
 
 /// Where groups are that are installed: each channel's core, and what it is called there.
-type Placed = BTreeMap<GroupId, Vec<(usize, GroupId)>>;
+type ChannelCores = BTreeMap<GroupId, Vec<(usize, GroupId)>>;
 
 /// What it is to each core that a group is installed, channel by channel.
 fn installs(
     group: GroupId,
     channels: Vec<GroupContext>,
     addresses: &[IpAddr],
-    placed: &mut Placed,
+    channel_cores: &mut ChannelCores,
 ) -> Vec<(usize, Task)> {
     let places = channels.iter().map(|channel| (core_of(channel, addresses), channel.group)).collect();
-    placed.insert(group, places);
+    channel_cores.insert(group, places);
     let tally = Tally::new(group, channels.len(), Report::Installed);
     let task = |channel: GroupContext| {
         let (core, group, tally) = (core_of(&channel, addresses), channel.group, Arc::clone(&tally));
@@ -238,9 +238,9 @@ fn installs(
 }
 
 /// The same of a group's end.
-fn removals(group: GroupId, placed: &mut Placed) -> Vec<(usize, Task)> {
+fn removals(group: GroupId, channel_cores: &mut ChannelCores) -> Vec<(usize, Task)> {
     // What was never here is forgotten as well.
-    let channels = placed.remove(&group).unwrap_or_else(|| vec![(0, group)]);
+    let channels = channel_cores.remove(&group).unwrap_or_else(|| vec![(0, group)]);
     let tally = Tally::new(group, channels.len(), Report::Removed);
     let task = |(core, group)| (core, Task { group, order: Order::Remove, tally: Arc::clone(&tally) });
     channels.into_iter().map(task).collect()

@@ -1,6 +1,6 @@
 //! Groups on a wiring: who has which address, what each node is told, and which ways switches must know.
 
-use crate::laid::{LaidTree, way};
+use crate::embedding::{EmbeddedTree, way};
 use crate::{NodeIndex, Wiring};
 use quincunx_collective::{Collective, GroupId, SplitMix64};
 use quincunx_design::{
@@ -120,11 +120,11 @@ impl Cluster {
         group: &GroupSpec,
     ) -> Result<Self, Refusal> {
         let GroupSpec { design, settings, demand, group, initial_psn, first_qp } = group;
-        let laid = match (wiring.tree_of_switches(), wiring.kind()) {
-            (None, FabricKind::Tree) => LaidTree::over_all(&wiring, &address),
+        let embedded = match (wiring.tree_of_switches(), wiring.kind()) {
+            (None, FabricKind::Tree) => EmbeddedTree::over_all(&wiring, &address),
             _ => None,
         };
-        let tree = laid.as_ref().map(|laid| &laid.tree).or(wiring.tree_of_switches()).cloned();
+        let tree = embedded.as_ref().map(|embedded| &embedded.tree).or(wiring.tree_of_switches()).cloned();
         let placement = Placement {
             domains: wiring.domains(),
             rates: wiring.rates(),
@@ -144,8 +144,8 @@ impl Cluster {
         let mut cluster =
             Self { relayed: plan.relayed, in_steps: plan.in_steps, ..Self::bare(wiring, address) };
         let mut used: BTreeMap<Member, u32> = BTreeMap::new();
-        let switch = |node: TreeNodeId| match &laid {
-            Some(laid) => laid.switches[&node],
+        let switch = |node: TreeNodeId| match &embedded {
+            Some(embedded) => embedded.switches[&node],
             None => NodeIndex::from(node.0),
         };
         let node_of = |member| match member {
@@ -161,7 +161,7 @@ impl Cluster {
         });
         let contexts = contexts.into_iter().map(|(member, context)| (node_of(member), context)).collect();
         let first = |pair: &[NodeIndex; 2]| cluster.wiring.between(*pair).next();
-        let links = laid.iter().flat_map(|laid| &laid.pairs).filter_map(first).collect();
+        let links = embedded.iter().flat_map(|embedded| &embedded.pairs).filter_map(first).collect();
         let hosts = cluster.wiring.hosts().to_vec();
         cluster.install(*design, hosts, contexts, links)?;
         Ok(cluster)

@@ -5,10 +5,9 @@ use crate::{Cluster, NodeIndex};
 use quincunx_collective::Payload;
 use quincunx_design::{ConnectionContext, PayloadKind, Refusal};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
-use quincunx_fabric::NodeKind;
 use quincunx_nodes::{
-    HostCommand, NodeDrop, Station, StationCommand, StationEvent, StationKind, StationRejected, StationTimer,
-    SwitchCommand, host_group, switch_groups,
+    HostCommand, Node, NodeCommand, NodeDrop, NodeEvent, NodeKind, NodeRejected, NodeTimer, SwitchCommand,
+    host_group, switch_groups,
 };
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::RoceHeader;
@@ -30,18 +29,18 @@ pub enum SetUpError {
     Refused(#[from] Refusal),
     /// The node refuses a command.
     #[error(transparent)]
-    Rejected(#[from] StationRejected),
+    Rejected(#[from] NodeRejected),
 }
 
 impl Cluster {
-    /// What kind of station a node is.
+    /// What kind of node it is.
     ///
     /// # Panics
     /// If there is no such node.
-    pub fn kind(&self, node: NodeIndex) -> StationKind {
+    pub fn kind(&self, node: NodeIndex) -> NodeKind {
         match self.wiring().nodes()[node].kind {
-            NodeKind::Host => StationKind::Host,
-            NodeKind::Switch => StationKind::Switch,
+            quincunx_fabric::NodeKind::Host => NodeKind::Host,
+            quincunx_fabric::NodeKind::Switch => NodeKind::Switch,
         }
     }
 
@@ -57,9 +56,9 @@ impl Cluster {
         node: NodeIndex,
         ports: Ports,
         mutation: Option<&str>,
-    ) -> Result<Vec<StationCommand<P>>, Refusal> {
+    ) -> Result<Vec<NodeCommand<P>>, Refusal> {
         let on = |port| PortId(if ports == Ports::Links { port } else { 0 });
-        let command = StationCommand::Switch;
+        let command = NodeCommand::Switch;
         let mut commands = Vec::new();
         if self.routes(node).any(|(_, ports)| ports.len() > 1) {
             commands.push(command(SwitchCommand::HashSeed(self.hash_seed(node))));
@@ -78,13 +77,13 @@ impl Cluster {
                 on(port.expect("there is a way to every neighbour"))
             };
             match self.kind(node) {
-                StationKind::Host => {
+                NodeKind::Host => {
                     let group = host_group(group.design, context, mutation, port)?;
-                    commands.push(StationCommand::Host(HostCommand::Install(Box::new(group))));
+                    commands.push(NodeCommand::Host(HostCommand::Install(Box::new(group))));
                 }
-                StationKind::Switch => {
+                NodeKind::Switch => {
                     let channels = switch_groups(group.design, context, mutation, port)?;
-                    let install = |channel| StationCommand::Switch(SwitchCommand::Install(Box::new(channel)));
+                    let install = |channel| NodeCommand::Switch(SwitchCommand::Install(Box::new(channel)));
                     commands.extend(channels.into_iter().map(install));
                 }
             }
@@ -96,29 +95,29 @@ impl Cluster {
     ///
     /// # Errors
     /// If the design refuses a context, or a node a command.
-    pub fn stations<P: PayloadKind>(
+    pub fn build_nodes<P: PayloadKind>(
         &self,
         ports: Ports,
         mutation: Option<&str>,
-    ) -> Result<Vec<Station<P>>, SetUpError> {
-        let station = |node| {
-            let Ok(mut station) = Station::new(self.kind(node));
+    ) -> Result<Vec<Node<P>>, SetUpError> {
+        let build = |node| {
+            let Ok(mut built) = Node::new(self.kind(node));
             for command in self.commands(node, ports, mutation)? {
-                station.handle_command(Instant::ZERO, command, &mut Nobody)?;
+                built.handle_command(Instant::ZERO, command, &mut Nobody)?;
             }
-            Ok(station)
+            Ok(built)
         };
-        (0..self.wiring().nodes().len()).map(station).collect()
+        (0..self.wiring().nodes().len()).map(build).collect()
     }
 }
 
 /// Takes what a node tells while it is set up.
 struct Nobody;
 
-impl<P: Payload> Sink<Station<P>> for Nobody {
+impl<P: Payload> Sink<Node<P>> for Nobody {
     fn transmit(&mut self, _: PortId, _: Frame<'_, RoceHeader, P>) {}
-    fn set_timer(&mut self, _: StationTimer, _: Duration) {}
-    fn cancel_timer(&mut self, _: StationTimer) {}
-    fn emit(&mut self, _: StationEvent<P>) {}
+    fn set_timer(&mut self, _: NodeTimer, _: Duration) {}
+    fn cancel_timer(&mut self, _: NodeTimer) {}
+    fn emit(&mut self, _: NodeEvent<P>) {}
     fn drop_frame(&mut self, _: PortId, _: NodeDrop) {}
 }

@@ -11,11 +11,11 @@
 //! Nothing here runs a node, and nothing knows a design by name.
 
 mod cluster;
+mod embedding;
 mod install;
-mod laid;
 mod managed;
 mod memory;
-mod placed;
+mod rank_placement;
 mod scenario;
 mod wiring;
 

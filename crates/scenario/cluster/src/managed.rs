@@ -2,7 +2,7 @@
 //! group run among its hosts where there is none. Each tree then keeps to the links that it was given, and of several cables side by
 //! side to one.
 
-use crate::laid::descriptions;
+use crate::embedding::descriptions;
 use crate::{Cluster, NodeIndex, Wiring, address};
 use quincunx_collective::{GroupId, Rank};
 use quincunx_control::map::MapLink;

@@ -32,7 +32,7 @@ impl Wiring {
                     TopologyName::Switched(shape) => Self::switched(&shape.topology(packets(&fabric.link))),
                     TopologyName::Listed(topology) => Self::switched(topology),
                 };
-                wiring.placed(&fabric.placement)
+                wiring.with_placement(&fabric.placement)
             }
             Fabric::Mesh(fabric) => Self::mesh(fabric.groups, fabric.members, packets(&fabric.link), "host-"),
             Fabric::MemoryMesh(fabric) => {

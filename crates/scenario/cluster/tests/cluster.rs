@@ -5,7 +5,7 @@ use quincunx_collective::{LengthOnly, Rank};
 use quincunx_design::{Demand, FabricKind};
 use quincunx_designs::{CATALOG, FALLBACK};
 use quincunx_fabric::{LinkProperties, NodeKind, SwitchedShape, Topology};
-use quincunx_nodes::{StationCommand, SwitchCommand, way_of_flow};
+use quincunx_nodes::{NodeCommand, SwitchCommand, way_of_flow};
 use quincunx_scenario::{RankPlacement, Scenario};
 use quincunx_units::{BitRate, ByteCount, Duration};
 use quincunx_wire::{Endpoint, QpNumber};
@@ -27,8 +27,8 @@ fn tree(shape: &str) -> Wiring {
 fn routes(cluster: &Cluster, node: &str) -> usize {
     let node = cluster.wiring().find(node).unwrap();
     let commands = cluster.commands::<LengthOnly>(node, Ports::Links, None).unwrap();
-    let is_route = |command: &&StationCommand<LengthOnly>| {
-        matches!(command, StationCommand::Switch(SwitchCommand::Route { .. }))
+    let is_route = |command: &&NodeCommand<LengthOnly>| {
+        matches!(command, NodeCommand::Switch(SwitchCommand::Route { .. }))
     };
     commands.iter().filter(is_route).count()
 }
@@ -50,7 +50,7 @@ fn every_node_takes_what_it_is_told() {
         for ports in [Ports::Links, Ports::Socket] {
             let cluster =
                 Cluster::new(tree("tree-2x2x2"), address, &vectors(name, FabricKind::Tree)).unwrap();
-            assert_eq!(cluster.stations::<LengthOnly>(ports, None).unwrap().len(), 15, "{name}");
+            assert_eq!(cluster.build_nodes::<LengthOnly>(ports, None).unwrap().len(), 15, "{name}");
         }
     }
 }
@@ -260,7 +260,7 @@ fn a_host_of_several_links_takes_the_one_that_costs_least_and_is_refused_where_t
 }
 
 /// The hosts of a fabric by rank, as `placement` has them.
-fn placed(fabric: &str, placement: &str) -> Vec<String> {
+fn hosts_of_ranks(fabric: &str, placement: &str) -> Vec<String> {
     let change = format!("placement={placement}").parse().unwrap();
     let scenario = Scenario::find(fabric, &[change], CATALOG).unwrap();
     let wiring = Wiring::of(&scenario.fabric).unwrap();
@@ -279,16 +279,17 @@ fn ranks_are_packed_spread_shuffled_or_where_a_list_has_them() {
         ("star-4", "spread", &[0, 1, 2, 3]),
         ("leaf-spine-2x2x3", "5,0-1", &[5, 0, 1]),
     ] {
-        assert_eq!(placed(fabric, placement), hosts(order), "{fabric} {placement}");
+        assert_eq!(hosts_of_ranks(fabric, placement), hosts(order), "{fabric} {placement}");
     }
-    let [first, again, other] = ["7", "7", "8"].map(|seed| placed("fat-tree-4", &format!("random:{seed}")));
+    let [first, again, other] =
+        ["7", "7", "8"].map(|seed| hosts_of_ranks("fat-tree-4", &format!("random:{seed}")));
     assert_eq!(first, again, "a seed decides");
-    assert!(first != other && first != placed("fat-tree-4", "packed"));
+    assert!(first != other && first != hosts_of_ranks("fat-tree-4", "packed"));
     let sorted = |mut names: Vec<String>| {
         names.sort();
         names
     };
-    assert_eq!(sorted(first), sorted(placed("fat-tree-4", "packed")), "each host once");
+    assert_eq!(sorted(first), sorted(hosts_of_ranks("fat-tree-4", "packed")), "each host once");
 }
 
 #[test]
@@ -302,7 +303,7 @@ fn hosts_with_several_links_are_spread_over_the_switches_that_cost_least() {
         topology.connect_at_cost([host, network], link(), 8).unwrap();
         topology.connect(host, servers[place / 2], link()).unwrap();
     }
-    let wiring = Wiring::switched(&topology).placed(&RankPlacement::Spread);
+    let wiring = Wiring::switched(&topology).with_placement(&RankPlacement::Spread);
     let names = wiring.hosts().iter().map(|&host| wiring.nodes()[host].name.as_str());
     assert_eq!(names.collect::<Vec<_>>(), ["a", "c", "b", "d"]);
 }

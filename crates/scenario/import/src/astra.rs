@@ -2,7 +2,7 @@
 //! `network.yml` has the keys `topology`, `npus_count`, `bandwidth` (GB/s) and `latency` (ns); the older JSON has `topologies-per-dim`,
 //! `units-count`, `link-bandwidth` and `link-latency`.
 
-use crate::links::{Link, Listed, refuse_more};
+use crate::links::{Listed, ParallelLinks, refuse_more};
 use crate::notes::{Notes, piece};
 use crate::{Body, ImportError, shape, units};
 use quincunx_units::{BitRate, Duration};
@@ -222,7 +222,7 @@ fn write(
             for first in (0..hosts).step_by(group as usize) {
                 for (a, b) in (first..first + group).flat_map(|a| (a + 1..first + group).map(move |b| (a, b)))
                 {
-                    listed.link(Link::one([npu(a), npu(b)], dimension.rate, dimension.latency));
+                    listed.link(ParallelLinks::one([npu(a), npu(b)], dimension.rate, dimension.latency));
                 }
             }
             continue;
@@ -232,7 +232,7 @@ fn write(
         }
         for host in 0..hosts {
             let ends = [npu(host), format!("switch-{place}-{}", host / group)];
-            listed.link(Link::one(ends, dimension.rate, dimension.latency).at_cost(place));
+            listed.link(ParallelLinks::one(ends, dimension.rate, dimension.latency).at_cost(place));
         }
     }
     listed.write(about, notes)

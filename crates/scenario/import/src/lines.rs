@@ -5,7 +5,7 @@
 //! A GPU has a link to its NVSwitch and others to a network. Ways within a server cost less, as they do there; where a GPU has several links to
 //! the network, its NIC is a node of its own, so that flows are spread over them.
 
-use crate::links::{Link, Listed, refuse_more};
+use crate::links::{Listed, ParallelLinks, refuse_more};
 use crate::notes::{Notes, piece};
 use crate::units::{parse_rate, parse_time};
 use crate::{Body, ImportError};
@@ -234,14 +234,14 @@ fn build(
             let rate = bits.fold(0_u64, u64::saturating_add);
             let rate = BitRate::new(rate).expect("a sum of rates");
             listed.switch(nic.clone());
-            listed.link(Link::one([own.clone(), nic.clone()], rate, Duration::ZERO));
+            listed.link(ParallelLinks::one([own.clone(), nic.clone()], rate, Duration::ZERO));
         }
         for &(wire, count) in links {
             let other = if wire.ends[0] == host { wire.ends[1] } else { wire.ends[0] };
             let near = if many { nic.clone() } else { own.clone() };
-            let count = lanes(count, notes)?;
-            let link = Link::one([near, name(kinds, other)], wire.rate, wire.latency);
-            listed.link(Link { count, ..link.at_cost(if many { NIC } else { cost }) });
+            let count = link_count(count, notes)?;
+            let link = ParallelLinks::one([near, name(kinds, other)], wire.rate, wire.latency);
+            listed.link(ParallelLinks { count, ..link.at_cost(if many { NIC } else { cost }) });
         }
     }
     if bonded > 0 {
@@ -250,8 +250,8 @@ fn build(
     for (wire, &count) in &wires {
         let ends = wire.ends.map(|end| kinds[end]);
         if !(ends.contains(&Kind::Host) && ends.contains(&Kind::Switch)) {
-            let link = Link::one(wire.ends.map(|end| name(kinds, end)), wire.rate, wire.latency);
-            listed.link(Link { count: lanes(count, notes)?, ..link });
+            let link = ParallelLinks::one(wire.ends.map(|end| name(kinds, end)), wire.rate, wire.latency);
+            listed.link(ParallelLinks { count: link_count(count, notes)?, ..link });
         }
     }
     let hosts = kinds.iter().filter(|kind| **kind == Kind::Host).count();
@@ -267,7 +267,7 @@ fn build(
     listed.write(about, notes)
 }
 
-fn lanes(count: u32, notes: &Notes) -> Result<u16, ImportError> {
+fn link_count(count: u32, notes: &Notes) -> Result<u16, ImportError> {
     u16::try_from(count).map_err(|_| {
         notes.wrong(None, "at most 65535 links side by side", count.to_string(), "take some out")
     })

@@ -10,11 +10,11 @@ use std::fmt::Write;
 pub(crate) struct Listed {
     hosts: Vec<String>,
     switches: Vec<String>,
-    links: Vec<Link>,
+    links: Vec<ParallelLinks>,
 }
 
 /// Links side by side between two nodes.
-pub(crate) struct Link {
+pub(crate) struct ParallelLinks {
     pub(crate) between: [String; 2],
     /// Of each, each way.
     pub(crate) rate: BitRate,
@@ -24,7 +24,7 @@ pub(crate) struct Link {
     pub(crate) cost: u16,
 }
 
-impl Link {
+impl ParallelLinks {
     /// One that costs as much as any.
     pub(crate) fn one(between: [String; 2], rate: BitRate, latency: Duration) -> Self {
         Self { between, rate, latency, count: 1, cost: 1 }
@@ -44,7 +44,7 @@ impl Listed {
         self.switches.push(name);
     }
 
-    pub(crate) fn link(&mut self, link: Link) {
+    pub(crate) fn link(&mut self, link: ParallelLinks) {
         self.links.push(link);
     }
 
@@ -57,7 +57,7 @@ impl Listed {
                 let _ = write!(text, "\n[[node]]\nname = \"{name}\"\nkind = \"{kind}\"\n");
             }
         }
-        for Link { between: [a, b], rate, latency, count, cost } in &self.links {
+        for ParallelLinks { between: [a, b], rate, latency, count, cost } in &self.links {
             let _ = write!(
                 text,
                 "\n[[link]]\nbetween = [\"{a}\", \"{b}\"]\nrate = \"{rate}\"\nlatency = \"{latency}\"\n"

@@ -210,13 +210,13 @@ impl Pick {
     /// What it is of `values`, and the place of the one that it is, if it is one.
     pub fn of(self, values: &[f64]) -> Option<(Option<usize>, f64)> {
         let order = |(_, a): &(usize, f64), (_, b): &(usize, f64)| a.total_cmp(b);
-        let placed = values.iter().copied().enumerate();
+        let numbered = values.iter().copied().enumerate();
         let one = |(place, value)| (Some(place), value);
         let mean = |values: &mut dyn Iterator<Item = f64>, count: usize| values.sum::<f64>() / count as f64;
         match self {
             // The first of those that are equal.
-            Self::Best => placed.rev().max_by(order).map(one),
-            Self::Least => placed.min_by(order).map(one),
+            Self::Best => numbered.rev().max_by(order).map(one),
+            Self::Least => numbered.min_by(order).map(one),
             _ if values.is_empty() => None,
             Self::Mean => Some((None, mean(&mut values.iter().copied(), values.len()))),
             Self::Geomean => {

@@ -26,12 +26,12 @@ pub struct Jobs {
     #[schemars(with = "Vec<TrafficSetup>")]
     traffic: Vec<Spanned<TrafficSetup>>,
     #[serde(skip)]
-    place: Place,
+    place: FileLocation,
 }
 
 /// Where a file is, and where its lines begin.
 #[derive(Clone, PartialEq, Debug, Default)]
-struct Place {
+struct FileLocation {
     path: String,
     /// By line, from the second on.
     starts: Vec<usize>,
@@ -158,7 +158,7 @@ impl Jobs {
         let mut jobs: Self = toml::from_str(text)
             .map_err(|error| ScenarioError::Syntax { place: place.into(), error: syntax(text, &error) })?;
         let starts = text.match_indices('\n').map(|(at, _)| at + 1).collect();
-        jobs.place = Place { path: place.into(), starts };
+        jobs.place = FileLocation { path: place.into(), starts };
         jobs.check()?;
         Ok(jobs)
     }
@@ -235,7 +235,7 @@ impl Jobs {
     }
 }
 
-impl Place {
+impl FileLocation {
     /// Counted from one. A table's span begins with its header.
     fn line<T>(&self, part: &Spanned<T>) -> usize {
         1 + self.starts.partition_point(|start| *start <= part.span().start)

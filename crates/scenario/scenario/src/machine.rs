@@ -189,13 +189,13 @@ impl MachineSetup {
 fn number<'de, D: Deserializer<'de>>(source: D) -> Result<f64, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Said {
+    enum NumberOrText {
         Number(f64),
         Text(String),
     }
-    match Said::deserialize(source)? {
-        Said::Number(number) => Ok(number),
-        Said::Text(text) => text.parse().map_err(|_| {
+    match NumberOrText::deserialize(source)? {
+        NumberOrText::Number(number) => Ok(number),
+        NumberOrText::Text(text) => text.parse().map_err(|_| {
             let found = serde::de::Unexpected::Str(&text);
             serde::de::Error::invalid_value(found, &"a number such as 0.5")
         }),

@@ -83,7 +83,7 @@ impl<P: Payload> Channels<P> {
         act: impl FnOnce(&mut dyn AnyProgram<P>, &mut dyn Verbs<P>) -> R,
     ) -> R {
         let first = channel as u16 * self.queue_pairs;
-        act(&mut *self.programs[channel], &mut LaneVerbs { verbs, first, channel: channel as u8 })
+        act(&mut *self.programs[channel], &mut ChannelVerbs { verbs, first, channel: channel as u8 })
     }
 
     /// Notes what a channel says of its oldest collective, and of those after it; its failure is everybody's.
@@ -192,19 +192,19 @@ impl<P: Payload> Program<P> for Channels<P> {
 }
 
 /// What a channel sees of the node's queue pairs.
-struct LaneVerbs<'a, P: Payload> {
+struct ChannelVerbs<'a, P: Payload> {
     verbs: &'a mut dyn Verbs<P>,
     first: u16,
     channel: u8,
 }
 
-impl<P: Payload> LaneVerbs<'_, P> {
+impl<P: Payload> ChannelVerbs<'_, P> {
     fn qp(&self, qp: QpIndex) -> QpIndex {
         QpIndex(qp.0 + self.first)
     }
 }
 
-impl<P: Payload> Verbs<P> for LaneVerbs<'_, P> {
+impl<P: Payload> Verbs<P> for ChannelVerbs<'_, P> {
     fn memory(&mut self) -> &mut Memory<P> {
         self.verbs.memory()
     }

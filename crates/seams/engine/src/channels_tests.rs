@@ -50,14 +50,14 @@ impl Program<LengthOnly> for Toy {
 
 /// What programs have asked of the node.
 #[derive(Default)]
-struct Asked {
+struct RecordingVerbs {
     memory: Memory<LengthOnly>,
     alarms: Vec<Alarm>,
     skipped: Vec<(QpIndex, u32, u32)>,
     skipped_next: Vec<(QpIndex, u32)>,
 }
 
-impl Verbs<LengthOnly> for Asked {
+impl Verbs<LengthOnly> for RecordingVerbs {
     fn memory(&mut self) -> &mut Memory<LengthOnly> {
         &mut self.memory
     }
@@ -84,15 +84,16 @@ impl Verbs<LengthOnly> for Asked {
 }
 
 /// Two channels that have been initialised, and what that has asked for.
-fn two() -> (Channels<LengthOnly>, Asked) {
+fn two() -> (Channels<LengthOnly>, RecordingVerbs) {
     let programs: Vec<Box<dyn AnyProgram<LengthOnly>>> = alloc::vec![Box::new(Toy), Box::new(Toy)];
-    let (mut channels, mut asked) = (Channels::new(programs, QUEUE_PAIRS, MESSAGE), Asked::default());
-    channels.initialise(&mut asked);
-    (channels, asked)
+    let (mut channels, mut verbs) =
+        (Channels::new(programs, QUEUE_PAIRS, MESSAGE), RecordingVerbs::default());
+    channels.initialise(&mut verbs);
+    (channels, verbs)
 }
 
 /// Starts an AllReduce of two messages: one for each channel.
-fn start(channels: &mut Channels<LengthOnly>, asked: &mut Asked) {
+fn start(channels: &mut Channels<LengthOnly>, verbs: &mut RecordingVerbs) {
     let slice = |region| Slice { region: RegionId(region), offset: 0, length: 2 * MESSAGE };
     let request = CollectiveRequest {
         collective: Collective::AllReduce,
@@ -101,47 +102,47 @@ fn start(channels: &mut Channels<LengthOnly>, asked: &mut Asked) {
         output: slice(1),
         terms: Terms::WHOLE,
     };
-    assert_eq!(channels.start(NOW, request, asked), Ok(None));
+    assert_eq!(channels.start(NOW, request, verbs), Ok(None));
     channels.assert_invariants();
 }
 
 /// What the node is told when something was sent on its queue pair `qp`.
-fn sent(channels: &mut Channels<LengthOnly>, asked: &mut Asked, qp: u16) -> Option<Outcome> {
-    let told = channels.handle_completion(NOW, QpIndex(qp), Completion::Sent { id: WorkId(0) }, asked);
+fn sent(channels: &mut Channels<LengthOnly>, verbs: &mut RecordingVerbs, qp: u16) -> Option<Outcome> {
+    let told = channels.handle_completion(NOW, QpIndex(qp), Completion::Sent { id: WorkId(0) }, verbs);
     channels.assert_invariants();
     told
 }
 
 #[test]
 fn each_channel_has_queue_pairs_and_alarms_of_its_own() {
-    let (_, asked) = two();
-    assert_eq!(asked.skipped, [(QpIndex(0), 1, 2), (QpIndex(2), 1, 2)]);
-    assert_eq!(asked.skipped_next, [(QpIndex(1), 7), (QpIndex(3), 7)]);
-    assert_eq!(asked.alarms.len(), 2);
-    assert_ne!(asked.alarms[0], asked.alarms[1]);
+    let (_, verbs) = two();
+    assert_eq!(verbs.skipped, [(QpIndex(0), 1, 2), (QpIndex(2), 1, 2)]);
+    assert_eq!(verbs.skipped_next, [(QpIndex(1), 7), (QpIndex(3), 7)]);
+    assert_eq!(verbs.alarms.len(), 2);
+    assert_ne!(verbs.alarms[0], verbs.alarms[1]);
 }
 
 #[test]
 fn an_alarm_is_the_channels_that_has_set_it_and_a_failure_names_the_nodes_queue_pair() {
     for (channel, qp) in [(0, 1), (1, 3)] {
-        let (mut channels, mut asked) = two();
-        start(&mut channels, &mut asked);
+        let (mut channels, mut verbs) = two();
+        start(&mut channels, &mut verbs);
         let failed = Outcome::Failed { qp: QpIndex(qp), failure: Failure::RetryExceeded };
-        assert_eq!(channels.handle_alarm(NOW, asked.alarms[channel], &mut asked), Some(failed));
+        assert_eq!(channels.handle_alarm(NOW, verbs.alarms[channel], &mut verbs), Some(failed));
     }
 }
 
 #[test]
 fn a_channel_that_is_ahead_ends_its_oldest_collective_first() {
-    let (mut channels, mut asked) = two();
-    start(&mut channels, &mut asked);
-    start(&mut channels, &mut asked);
+    let (mut channels, mut verbs) = two();
+    start(&mut channels, &mut verbs);
+    start(&mut channels, &mut verbs);
     // The second channel's part of the older one, then the first channel's: the older one has ended, and it alone.
-    assert_eq!(sent(&mut channels, &mut asked, 2), None);
-    assert_eq!(sent(&mut channels, &mut asked, 0), Some(Outcome::Done));
+    assert_eq!(sent(&mut channels, &mut verbs, 2), None);
+    assert_eq!(sent(&mut channels, &mut verbs, 0), Some(Outcome::Done));
     assert_eq!(channels.next_outcome(), None);
-    assert_eq!(sent(&mut channels, &mut asked, 1), None);
-    assert_eq!(sent(&mut channels, &mut asked, 3), Some(Outcome::Done));
+    assert_eq!(sent(&mut channels, &mut verbs, 1), None);
+    assert_eq!(sent(&mut channels, &mut verbs, 3), Some(Outcome::Done));
     assert_eq!(channels.next_outcome(), None);
 }
 

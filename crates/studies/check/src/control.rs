@@ -88,7 +88,7 @@ const NODES: u16 = 4;
 
 /// What groups are asked for: of two hosts, in one switch.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct RequestedGroup {
     pub(crate) wanted: GroupRequest,
     /// What it takes of the switch.
     pub(crate) memory: ByteCount,
@@ -96,7 +96,7 @@ pub(crate) struct Asked {
     pub(crate) fallback: Option<&'static str>,
 }
 
-impl Asked {
+impl RequestedGroup {
     /// The first design of a catalog that needs a switch.
     pub(crate) fn find(catalog: Catalog) -> Result<Self, Refusal> {
         let members: Vec<String> = ["r0", "r1"].map(String::from).into();
@@ -140,7 +140,7 @@ impl Asked {
 #[derive(Clone, Debug)]
 pub struct ControlPlane {
     setup: ControlSetup,
-    asked: Asked,
+    requested: RequestedGroup,
 }
 
 impl ControlPlane {
@@ -149,10 +149,10 @@ impl ControlPlane {
     /// # Errors
     /// If no design of the catalog runs in a switch.
     pub fn new(setup: ControlSetup) -> Result<Self, Refusal> {
-        let asked = Asked::find(setup.catalog)?;
+        let requested = RequestedGroup::find(setup.catalog)?;
         let lease = setup.leases.then_some(Duration::from_secs(60));
-        let asked = Asked { wanted: GroupRequest { lease, ..asked.wanted }, ..asked };
-        Ok(Self { setup, asked })
+        let requested = RequestedGroup { wanted: GroupRequest { lease, ..requested.wanted }, ..requested };
+        Ok(Self { setup, requested })
     }
 
     /// The first group as soon as all nodes are there; each other one when those before it end, while they still hold what it needs.
@@ -162,7 +162,7 @@ impl ControlPlane {
     }
 
     fn description(&self, node: NodeId) -> NodeDescription {
-        self.asked.node(self.name(node), node.0 as u8, node == SWITCH)
+        self.requested.node(self.name(node), node.0 as u8, node == SWITCH)
     }
 }
 
@@ -175,8 +175,8 @@ impl System for ControlPlane {
         let config = ManagerConfig {
             return_timeout: Duration::from_secs(if self.setup.kills { 0 } else { 1 }),
             policy: policy::ALL[1],
-            fallback: self.asked.fallback.filter(|_| self.setup.kills),
-            remakes: self.setup.kills,
+            fallback: self.requested.fallback.filter(|_| self.setup.kills),
+            recreates: self.setup.kills,
             ..ManagerConfig::default()
         };
         let collectives = if self.setup.kills { COLLECTIVES } else { 0 };
@@ -223,7 +223,7 @@ impl System for ControlPlane {
         }
         owner.to_ask -= 1;
         owner.open += 1;
-        ControlCommand::Init(Box::new(self.asked.wanted.clone()))
+        ControlCommand::Init(Box::new(self.requested.wanted.clone()))
     }
 
     fn observe(&self, node: NodeId, owner: &mut ControlOwner, event: ControlEvent) -> Result<(), String> {
@@ -427,8 +427,8 @@ pub(crate) fn words(header: &Message) -> String {
             };
             format!("keep, by lease {term}, {what}")
         }
-        Message::Kept { is_kept: true } => "it is kept".to_owned(),
-        Message::Kept { is_kept: false } => "it is not kept: the lease is another's".to_owned(),
+        Message::KeepReply { is_kept: true } => "it is kept".to_owned(),
+        Message::KeepReply { is_kept: false } => "it is not kept: the lease is another's".to_owned(),
         Message::Serves => "is there for all".to_owned(),
         Message::Take => "wants the lease".to_owned(),
         Message::Over => "your lease is over".to_owned(),

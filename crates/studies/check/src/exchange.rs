@@ -8,14 +8,14 @@ use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Outcome, Program, QpIndex, ReceiveRequest, RegionId, RequestError,
     SendRequest, Slice, UNLIMITED_RETRIES, Verb, Verbs, WorkId,
 };
-use quincunx_nodes::{HostCommand, HostGroup, StationCommand, StationKind, StationRejected};
+use quincunx_nodes::{HostCommand, HostGroup, NodeCommand, NodeKind, NodeRejected};
 use quincunx_roce::{INFINITE_RNR_RETRIES, Mutation, QueuePairConfig, RateConfig, Reliability};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Operation, RoceHeader};
 
 use crate::connections::{Connections, endpoint};
+use crate::installed::installed_node;
 use crate::network::{FIRST_PSN, GROUP, MTU, Network, Protocol, Task};
-use crate::station::station;
 use crate::study::Study;
 use crate::subject::{Arguments, Subject};
 
@@ -76,7 +76,7 @@ pub enum ExchangeError {
     },
     /// A host refuses its queue pair.
     #[error(transparent)]
-    Rejected(#[from] StationRejected),
+    Rejected(#[from] NodeRejected),
 }
 
 /// Node 0 sends, node 1 receives.
@@ -106,16 +106,15 @@ impl Network {
                 program,
                 contention: None,
             };
-            station(StationKind::Host, [StationCommand::Host(HostCommand::Install(Box::new(group)))])
+            installed_node(NodeKind::Host, [NodeCommand::Host(HostCommand::Install(Box::new(group)))])
         };
         let plain = ExchangeSetup { mutation: None, ..setup };
-        let plain =
-            setup.mutation.map(|_| Self::of_queue_pairs(plain)).transpose()?.map(|plain| plain.stations);
-        let stations = vec![host(SENDER, RECEIVER)?, host(RECEIVER, SENDER)?];
+        let plain = setup.mutation.map(|_| Self::of_queue_pairs(plain)).transpose()?.map(|plain| plain.nodes);
+        let nodes = vec![host(SENDER, RECEIVER)?, host(RECEIVER, SENDER)?];
         let ends = [end(SENDER), end(RECEIVER)];
         let [sender, receiver] = ends.map(endpoint);
         let connections = Connections::new([vec![(sender, receiver)], vec![(receiver, sender)]]);
-        Ok(Self::on(vec![ends], stations, connections, Pair { setup }).beside(plain))
+        Ok(Self::on(vec![ends], nodes, connections, Pair { setup }).beside(plain))
     }
 }
 

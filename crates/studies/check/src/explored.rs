@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use crate::describe::Describe;
-use crate::print::{Sequence, Told};
+use crate::print::{Sequence, StepDescription};
 use quincunx_driver_check::{Exploration, Fault, Statistics, Unfinished, Verdict, explore};
 
 /// A system with words for what is in it, of any type.
@@ -40,7 +40,7 @@ pub struct Counterexample {
     /// The names of the nodes.
     pub nodes: Vec<String>,
     /// Its steps in parts, to be drawn.
-    pub told: Vec<Told>,
+    pub steps: Vec<StepDescription>,
     /// After so many of them no run is right any more, if no more faults happen.
     pub decided: usize,
     /// The same as a trace that Perfetto opens.
@@ -76,8 +76,8 @@ impl<S: Describe> Explored for S {
             Verdict::Wrong { fault, path, decided } => {
                 let sequence = Sequence { network: self, path: &path };
                 let trace = sequence.write_trace(&fault, Vec::new()).expect("memory takes what is written");
-                let (lines, nodes, told) = (sequence.lines(), sequence.nodes(), sequence.told());
-                Finding::Wrong(Counterexample { fault, lines, nodes, told, decided, trace })
+                let (lines, nodes, steps) = (sequence.lines(), sequence.nodes(), sequence.steps());
+                Finding::Wrong(Counterexample { fault, lines, nodes, steps, decided, trace })
             }
         };
         (statistics, finding)

@@ -17,9 +17,9 @@ use quincunx_wire::{QpNumber, RoceHeader};
 
 use crate::connections::Connections;
 use crate::disagreement::Disagreement;
+use crate::installed::installed_node;
 use crate::memory::PACKET;
 use crate::network::{FIRST_PSN, GROUP, MOST_GROUPS, MTU, Network, Protocol, SUM, Task, group_id};
-use crate::station::station;
 use crate::tasks::{Tasks, TasksSetup};
 
 /// Exploration, as a driver of scenarios. No time passes and nothing is lost by chance: how much may happen to frames is said apart.
@@ -300,11 +300,11 @@ impl Network {
         };
         let clusters = (0..tasks.len()).map(|group| Cluster::new(wiring.clone(), address, &spec(group)));
         let clusters: Vec<Cluster> = clusters.collect::<Result<_, _>>()?;
-        let stations = |of_nodes: Option<Mutation>, of_design: Option<&str>| {
+        let installed = |of_nodes: Option<Mutation>, of_design: Option<&str>| {
             let each = |node| {
                 let commands = clusters.iter().map(|cluster| cluster.commands(node, Ports::Links, of_design));
                 let commands: Vec<Vec<_>> = commands.collect::<Result<_, Refusal>>()?;
-                let made = station(clusters[0].kind(node), commands.into_iter().flatten());
+                let made = installed_node(clusters[0].kind(node), commands.into_iter().flatten());
                 let made = made.map_err(|error| Refusal::from(error.to_string()))?;
                 Ok(match of_nodes {
                     Some(mutation) => made.breaking(mutation),
@@ -313,9 +313,9 @@ impl Network {
             };
             (0..wiring.nodes().len()).map(each).collect::<Result<Vec<_>, Refusal>>()
         };
-        let plain = setup.mutation.as_ref().map(|_| stations(None, None)).transpose()?;
+        let plain = setup.mutation.as_ref().map(|_| installed(None, None)).transpose()?;
         let (of_nodes, of_design) = setup.broken();
-        let stations = stations(of_nodes, of_design)?;
+        let set_up = installed(of_nodes, of_design)?;
         let ends = |cluster: &Cluster, node| {
             let context = cluster.context(node);
             let connections = context.map(|context| context.connections.iter()).unwrap_or_default();
@@ -334,7 +334,7 @@ impl Network {
         let dissent = setup.disagreement.map(|disagreement| (setup.dissenter(), disagreement));
         let designed =
             Designed { model, gives_up, adds_once, wiring, collectives, in_flight, tasks, dissent };
-        Ok(Self::on(links, stations, connections, designed).beside(plain))
+        Ok(Self::on(links, set_up, connections, designed).beside(plain))
     }
 }
 

@@ -8,7 +8,7 @@
 //! - [`Network::of_group`]: a group of any design of a catalog, as the manager would set it up, on a tree, a ring or a mesh;
 //! - [`MemoryGroup`]: the same on a memory fabric, accelerators around switches;
 //! - [`Study`]: what is no design: two queue pairs and nothing else ([`Network::of_queue_pairs`]), MultiWrite with tables that no plan makes
-//!   ([`Network::of_relays`]), the rules of [`earlier`] systems.
+//!   ([`Network::of_relays`]), the rules of [earlier systems](prior_systems).
 //!
 //! [`Subject::find`] knows all by name. What is found wrong is a [`Path`]: printed and traced by [`Sequence`], and run once more by
 //! drivers that share no code with the explorer: in virtual time by [`replay`], and by [`replay_as_bytes`] on nodes of the network
@@ -20,19 +20,19 @@ mod connections;
 mod control;
 mod describe;
 mod disagreement;
-pub mod earlier;
 mod exchange;
 mod explored;
 mod flights;
 mod group;
+mod installed;
 mod locks;
 mod memory;
 mod network;
 mod print;
+pub mod prior_systems;
 mod relays;
 mod replay;
 mod standby;
-mod station;
 mod studies;
 mod study;
 mod subject;
@@ -45,7 +45,7 @@ pub use codec::{CodecFault, RoceProvenanceCodec, Wired};
 pub use describe::Describe;
 pub use disagreement::Disagreement;
 pub use flights::faults_of;
-pub use print::{Happening, Sequence, Told};
+pub use print::{Happening, Sequence, StepDescription};
 pub use quincunx_driver_check::{
     Exploration, Fault, JUMP, MOST, Path, Statistics, Unfinished, Verdict, explore,
 };

@@ -15,8 +15,8 @@ use quincunx_engine::verbs::{Outcome, QpIndex, WorkId};
 use quincunx_engine::writes::Target;
 use quincunx_network::OrderingClass;
 use quincunx_nodes::{
-    HostCommand, HostEvent, Station, StationCommand, StationEvent, StationKind, StationTimer, SwitchCommand,
-    SwitchEvent, SwitchTimer,
+    HostCommand, HostEvent, Node, NodeCommand, NodeEvent, NodeKind, NodeTimer, SwitchCommand, SwitchEvent,
+    SwitchTimer,
 };
 use quincunx_roce::QueuePairTimer;
 use quincunx_wire::{Operation, Psn, RoceHeader, Syndrome};
@@ -224,26 +224,26 @@ fn set(bits: &mut u16, bit: usize) -> bool {
 #[derive(Clone, Debug)]
 pub struct Network {
     protocol: Arc<dyn Protocol>,
-    pub(crate) stations: Vec<Station<Provenance>>,
+    pub(crate) nodes: Vec<Node<Provenance>>,
     links: Vec<[End; 2]>,
     connections: Connections,
     /// If a rule is broken: the nodes that keep it.
-    plain: Option<Vec<Station<Provenance>>>,
+    plain: Option<Vec<Node<Provenance>>>,
 }
 
 impl Network {
-    /// `stations` by number, on links.
+    /// `nodes` by number, on links.
     pub(crate) fn on(
         links: Vec<[End; 2]>,
-        stations: Vec<Station<Provenance>>,
+        nodes: Vec<Node<Provenance>>,
         connections: Connections,
         protocol: impl Protocol + 'static,
     ) -> Self {
-        Self { protocol: Arc::new(protocol), stations, links, connections, plain: None }
+        Self { protocol: Arc::new(protocol), nodes, links, connections, plain: None }
     }
 
     /// The same, whose nodes break a rule that `plain` nodes keep.
-    pub(crate) fn beside(mut self, plain: Option<Vec<Station<Provenance>>>) -> Self {
+    pub(crate) fn beside(mut self, plain: Option<Vec<Node<Provenance>>>) -> Self {
         self.plain = plain;
         self
     }
@@ -308,18 +308,18 @@ impl Describe for Network {
         }
     }
 
-    fn timer(&self, node: NodeId, timer: StationTimer) -> String {
+    fn timer(&self, node: NodeId, timer: NodeTimer) -> String {
         let toward = |group, index| self.name(self.connections.peer(node, group, index));
         match timer {
-            StationTimer::Switch(SwitchTimer::Datapath(group, DatapathTimer { kind, edge })) => {
+            NodeTimer::Switch(SwitchTimer::Datapath(group, DatapathTimer { kind, edge })) => {
                 let toward = edge.map(|edge| format!(" toward {}", toward(group, edge)));
                 format!("its {} timer{}", self.protocol.datapath_timer(kind), toward.unwrap_or_default())
             }
-            StationTimer::Switch(SwitchTimer::QueuePair(group, QpIndex(index), _)) => {
+            NodeTimer::Switch(SwitchTimer::QueuePair(group, QpIndex(index), _)) => {
                 format!("a timer of its queue pair with {}", toward(group, index))
             }
-            StationTimer::Switch(SwitchTimer::Program(..)) => "an alarm of its program".to_owned(),
-            StationTimer::Host(timer) => match timer.queue_pair() {
+            NodeTimer::Switch(SwitchTimer::Program(..)) => "an alarm of its program".to_owned(),
+            NodeTimer::Host(timer) => match timer.queue_pair() {
                 Some((QpIndex(index), QueuePairTimer::Retry)) => {
                     format!("its retransmission timer toward {}", toward(timer.group(), index))
                 }
@@ -344,12 +344,12 @@ impl Wired for Network {
 }
 
 impl System for Network {
-    type Engine = Station<Provenance>;
+    type Engine = Node<Provenance>;
     type Owner = Owner;
 
-    fn members(&self) -> Vec<Member<Station<Provenance>, Owner>> {
+    fn members(&self) -> Vec<Member<Node<Provenance>, Owner>> {
         let owner = Owner::default();
-        self.stations.iter().map(|engine| Member { engine: engine.clone(), owner }).collect()
+        self.nodes.iter().map(|engine| Member { engine: engine.clone(), owner }).collect()
     }
 
     fn links(&self) -> Vec<[End; 2]> {
@@ -361,14 +361,14 @@ impl System for Network {
         self.next_group(node, owner).is_some() || started < self.protocol.writes(node).writes.len()
     }
 
-    fn command(&self, node: NodeId, owner: &mut Owner) -> StationCommand<Provenance> {
+    fn command(&self, node: NodeId, owner: &mut Owner) -> NodeCommand<Provenance> {
         let Some(group) = self.next_group(node, owner) else {
             let membership = &mut owner.groups[0];
             let id = WorkId(membership.started.into());
             let own = &self.protocol.writes(node).writes[usize::from(membership.started)];
             let OwnWrite { targets, way, data } = own.clone();
             membership.started += 1;
-            return StationCommand::Host(HostCommand::Write { group: GROUP, id, targets, way, data });
+            return NodeCommand::Host(HostCommand::Write { group: GROUP, id, targets, way, data });
         };
         let membership = &mut owner.groups[group];
         let number = usize::from(membership.started);
@@ -376,12 +376,12 @@ impl System for Network {
         let group = group_id(group);
         if let Some(routes) = routes.filter(|_| membership.routed == membership.started) {
             membership.routed += 1;
-            return StationCommand::Host(HostCommand::Route { group, routes });
+            return NodeCommand::Host(HostCommand::Route { group, routes });
         }
         membership.started += 1;
         membership.routed = membership.started;
         let output = Provenance::zeroed(expected.length());
-        StationCommand::Host(HostCommand::Start {
+        NodeCommand::Host(HostCommand::Start {
             group,
             collective,
             reduction: self.protocol.reduction(node),
@@ -391,44 +391,35 @@ impl System for Network {
         })
     }
 
-    fn observe(
-        &self,
-        node: NodeId,
-        owner: &mut Owner,
-        event: StationEvent<Provenance>,
-    ) -> Result<(), String> {
+    fn observe(&self, node: NodeId, owner: &mut Owner, event: NodeEvent<Provenance>) -> Result<(), String> {
         let name = self.name(node);
-        let (StationEvent::Host(
+        let (NodeEvent::Host(
             HostEvent::Finished { group, .. }
             | HostEvent::Failed { group, .. }
             | HostEvent::Written { group, .. }
             | HostEvent::Delivered { group, .. },
         )
-        | StationEvent::Switch(SwitchEvent::Unreachable { group, .. })) = event;
+        | NodeEvent::Switch(SwitchEvent::Unreachable { group, .. })) = event;
         let group = group_index(group);
         let membership = &mut owner.groups[group];
         let (outcome, found_input, output) = match event {
-            StationEvent::Host(HostEvent::Finished { outcome, input, output, .. }) => {
-                (outcome, input, output)
-            }
-            StationEvent::Host(HostEvent::Failed { .. }) | StationEvent::Switch(_)
-                if self.protocol.gives_up() =>
-            {
+            NodeEvent::Host(HostEvent::Finished { outcome, input, output, .. }) => (outcome, input, output),
+            NodeEvent::Host(HostEvent::Failed { .. }) | NodeEvent::Switch(_) if self.protocol.gives_up() => {
                 membership.has_failed = true;
                 return Ok(());
             }
-            StationEvent::Host(HostEvent::Failed { .. }) | StationEvent::Switch(_)
+            NodeEvent::Host(HostEvent::Failed { .. }) | NodeEvent::Switch(_)
                 if self.protocol.dissenter().is_some() =>
             {
                 membership.failed = true;
                 return Ok(());
             }
             // Before a collective or after it: as right as if it had ended so.
-            StationEvent::Host(HostEvent::Failed { failure, .. }) => {
+            NodeEvent::Host(HostEvent::Failed { failure, .. }) => {
                 membership.failed = self.protocol.writes(node).never_end;
                 return if membership.failed { Ok(()) } else { Err(format!("{name} fails: {failure:?}")) };
             }
-            StationEvent::Host(HostEvent::Written { id: WorkId(id), .. }) => {
+            NodeEvent::Host(HostEvent::Written { id: WorkId(id), .. }) => {
                 let OwnWrites { writes, never_end, .. } = self.protocol.writes(node);
                 return match id < writes.len() as u64 && !set(&mut membership.written, id as usize) {
                     true if never_end => Err(format!("{name} is told that all have what one cannot get")),
@@ -436,7 +427,7 @@ impl System for Network {
                     false => Err(format!("{name} is told twice that write {id} has ended")),
                 };
             }
-            StationEvent::Host(HostEvent::Delivered { source, slot, data, .. }) => {
+            NodeEvent::Host(HostEvent::Delivered { source, slot, data, .. }) => {
                 let awaited = self.protocol.writes(node).awaited;
                 let Some(index) = awaited.iter().position(|(from, at, _)| (*from, *at) == (source, slot))
                 else {
@@ -453,7 +444,7 @@ impl System for Network {
                 }
                 return Err(format!("{name} expects {expected} from rank {source}, and gets {data}"));
             }
-            StationEvent::Switch(event) => return Err(format!("{name} gives up: {event:?}")),
+            NodeEvent::Switch(event) => return Err(format!("{name} gives up: {event:?}")),
         };
         let Task { collective, input, expected, .. } =
             self.protocol.task_of(group, node, usize::from(membership.done));
@@ -518,12 +509,12 @@ impl System for Network {
         !owner.groups[group].is_removed && self.connections.has(node, group_id(group))
     }
 
-    fn take_notice(&self, node: NodeId, owner: &mut Owner, notice: u8) -> Option<StationCommand<Provenance>> {
+    fn take_notice(&self, node: NodeId, owner: &mut Owner, notice: u8) -> Option<NodeCommand<Provenance>> {
         let group = usize::from(notice);
         owner.groups[group].is_removed = true;
-        Some(match self.stations[node.index()].kind() {
-            StationKind::Host => StationCommand::Host(HostCommand::Remove(group_id(group))),
-            StationKind::Switch => StationCommand::Switch(SwitchCommand::Remove(group_id(group))),
+        Some(match self.nodes[node.index()].kind() {
+            NodeKind::Host => NodeCommand::Host(HostCommand::Remove(group_id(group))),
+            NodeKind::Switch => NodeCommand::Switch(SwitchCommand::Remove(group_id(group))),
         })
     }
 
@@ -532,7 +523,7 @@ impl System for Network {
     fn check_sent(&self, node: NodeId, owner: &Owner, header: &RoceHeader) -> Result<(), String> {
         let group = self.connections.group(header.destination, header.destination_qp);
         let membership = owner.groups[group_index(group)];
-        let is_host = self.stations[node.index()].kind() == StationKind::Host;
+        let is_host = self.nodes[node.index()].kind() == NodeKind::Host;
         let is_over = membership.is_removed || membership.has_failed && is_host;
         if is_over && node_at(header.source) == node {
             let name = self.name(node);
@@ -587,21 +578,21 @@ impl System for Network {
         (header, payload)
     }
 
-    fn rename_timer(&self, renaming: &Renaming, node: NodeId, timer: StationTimer) -> StationTimer {
+    fn rename_timer(&self, renaming: &Renaming, node: NodeId, timer: NodeTimer) -> NodeTimer {
         let rename = |group, index| self.connections.renamed_index(renaming, node, group, index);
         match timer {
-            StationTimer::Host(timer) => {
+            NodeTimer::Host(timer) => {
                 let group = timer.group();
-                StationTimer::Host(timer.renamed(|QpIndex(index)| QpIndex(rename(group, index))))
+                NodeTimer::Host(timer.renamed(|QpIndex(index)| QpIndex(rename(group, index))))
             }
-            StationTimer::Switch(SwitchTimer::Datapath(group, timer)) => {
+            NodeTimer::Switch(SwitchTimer::Datapath(group, timer)) => {
                 let timer = DatapathTimer { edge: timer.edge.map(|edge| rename(group, edge)), ..timer };
-                StationTimer::Switch(SwitchTimer::Datapath(group, timer))
+                NodeTimer::Switch(SwitchTimer::Datapath(group, timer))
             }
-            StationTimer::Switch(SwitchTimer::QueuePair(group, QpIndex(index), timer)) => {
-                StationTimer::Switch(SwitchTimer::QueuePair(group, QpIndex(rename(group, index)), timer))
+            NodeTimer::Switch(SwitchTimer::QueuePair(group, QpIndex(index), timer)) => {
+                NodeTimer::Switch(SwitchTimer::QueuePair(group, QpIndex(rename(group, index)), timer))
             }
-            StationTimer::Switch(SwitchTimer::Program(..)) => timer,
+            NodeTimer::Switch(SwitchTimer::Program(..)) => timer,
         }
     }
 }

@@ -16,9 +16,9 @@ pub struct Sequence<'a, S: Describe> {
     pub path: &'a Path<S>,
 }
 
-/// A step in words, apart.
+/// A step in words, each thing apart.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Told {
+pub struct StepDescription {
     /// The node's name.
     pub node: String,
     /// What happens to a frame there, or what else does.
@@ -85,11 +85,11 @@ impl<S: Describe> Sequence<'_, S> {
     }
 
     /// The steps in parts.
-    pub fn told(&self) -> Vec<Told> {
-        self.path.0.iter().map(|step| self.tell(step)).collect()
+    pub fn steps(&self) -> Vec<StepDescription> {
+        self.path.0.iter().map(|step| self.describe_step(step)).collect()
     }
 
-    fn tell(&self, step: &Step<EngineOf<S>>) -> Told {
+    fn describe_step(&self, step: &Step<EngineOf<S>>) -> StepDescription {
         let (what, frame) = match &step.action {
             Action::Arrival { from, header, payload, late: false } => {
                 (Happening::Arrival, Some((from, header, payload)))
@@ -106,7 +106,7 @@ impl<S: Describe> Sequence<'_, S> {
             }
             _ => (Happening::Other, None),
         };
-        Told {
+        StepDescription {
             node: self.network.name(step.node),
             what,
             words: frame.is_none().then(|| self.deed(step)),

@@ -21,14 +21,14 @@ use quincunx_multiwrite::{
 
 /// A rule of relays to break.
 pub use quincunx_multiwrite::Mutation as RelayMutation;
-use quincunx_nodes::{HostCommand, HostGroup, StationCommand, StationKind, StationRejected, SwitchCommand};
+use quincunx_nodes::{HostCommand, HostGroup, NodeCommand, NodeKind, NodeRejected, SwitchCommand};
 use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, Reliability};
 use quincunx_units::Duration;
 use quincunx_wire::{Operation, RoceHeader};
 
 use crate::connections::{Connections, endpoint};
+use crate::installed::installed_node;
 use crate::network::{FIRST_PSN, GROUP, MTU, Network, OwnWrite, OwnWrites, Protocol, Task};
-use crate::station::station;
 use crate::study::Study;
 use crate::subject::{Arguments, Subject};
 use crate::topology::{RANKS, SWITCH, Topology};
@@ -103,7 +103,7 @@ pub enum RelayError {
     },
     /// A host refuses its group.
     #[error(transparent)]
-    Rejected(#[from] StationRejected),
+    Rejected(#[from] NodeRejected),
 }
 
 /// MultiWrite between four hosts.
@@ -120,7 +120,7 @@ impl Network {
     pub fn of_relays(setup: RelaySetup) -> Result<Self, RelayError> {
         setup.check()?;
         let plain = RelaySetup { mutation: None, ..setup };
-        let plain = setup.mutation.map(|_| Self::of_relays(plain)).transpose()?.map(|plain| plain.stations);
+        let plain = setup.mutation.map(|_| Self::of_relays(plain)).transpose()?.map(|plain| plain.nodes);
         let install = |rank| {
             let group = HostGroup {
                 group: GROUP,
@@ -129,23 +129,23 @@ impl Network {
                 program: setup.program(rank),
                 contention: None,
             };
-            station(StationKind::Host, [StationCommand::Host(HostCommand::Install(Box::new(group)))])
+            installed_node(NodeKind::Host, [NodeCommand::Host(HostCommand::Install(Box::new(group)))])
         };
-        let mut stations = (0..RANKS).map(install).collect::<Result<Vec<_>, _>>()?;
+        let mut nodes = (0..RANKS).map(install).collect::<Result<Vec<_>, _>>()?;
         if setup.topology.switch().is_some() {
             let route = |rank| {
                 let port = PortId(rank);
                 let destination = endpoint(End { node: NodeId(rank), port }).ip;
-                StationCommand::Switch(SwitchCommand::Route { destination, ports: vec![port] })
+                NodeCommand::Switch(SwitchCommand::Route { destination, ports: vec![port] })
             };
-            stations.push(station(StationKind::Switch, (0..RANKS).map(route))?);
+            nodes.push(installed_node(NodeKind::Switch, (0..RANKS).map(route))?);
         }
         let ends = |rank| {
             let queue_pairs = setup.queue_pairs(rank).into_iter();
             queue_pairs.map(|(_, queue_pair)| (queue_pair.local, queue_pair.remote)).collect()
         };
         let connections = Connections::new((0..RANKS).map(ends));
-        Ok(Self::on(setup.topology.links(), stations, connections, MultiWrite { setup }).beside(plain))
+        Ok(Self::on(setup.topology.links(), nodes, connections, MultiWrite { setup }).beside(plain))
     }
 }
 

@@ -107,7 +107,7 @@ fn run<S: Describe>(
 ) -> Result<Option<Fault>, Divergence> {
     let times = Times::new(path);
     let owners = network.members().into_iter().map(|member| member.owner).collect();
-    let mut run = Run { network, driver, owners };
+    let mut run = ReplayRun { network, driver, owners };
     for (step, taken) in path.0.iter().enumerate().map(|(index, taken)| (index + 1, taken)) {
         if let Action::Mark { .. } = taken.action {
             return Err(Divergence::Marked { step });
@@ -150,13 +150,13 @@ trait Driver<S: Describe> {
     fn take_sent(&mut self) -> Vec<Sent<S>>;
 }
 
-struct Run<'a, S: Describe, D> {
+struct ReplayRun<'a, S: Describe, D> {
     network: &'a S,
     driver: D,
     owners: Vec<S::Owner>,
 }
 
-impl<S: Describe, D: Driver<S>> Run<'_, S, D> {
+impl<S: Describe, D: Driver<S>> ReplayRun<'_, S, D> {
     /// Does what happens at `now`.
     fn step(&mut self, now: Instant, step: &Step<EngineOf<S>>) -> Result<(), Fault> {
         match step.action {

@@ -17,7 +17,7 @@ use quincunx_driver_check::{End, Member, NodeId, System};
 use quincunx_engine::{Engine, PortId};
 use quincunx_units::Duration;
 
-use crate::control::{Asked, words, words_of_timer};
+use crate::control::{RequestedGroup, words, words_of_timer};
 use crate::describe::Describe;
 
 /// Two managers to explore.
@@ -62,7 +62,7 @@ impl Standby {
     /// # Errors
     /// If there is none.
     pub fn new(catalog: Catalog, groups: u8, mutation: Option<Mutation>) -> Result<Self, Refusal> {
-        let wanted = Asked::find(catalog)?.among_hosts(catalog)?;
+        let wanted = RequestedGroup::find(catalog)?.among_hosts(catalog)?;
         Ok(Self { catalog, wanted, groups, mutation })
     }
 

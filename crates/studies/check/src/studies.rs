@@ -1,9 +1,9 @@
 //! The studies that there are.
 
 use crate::control::ControlStudy;
-use crate::earlier::EarlierStudy;
 use crate::exchange::QueuePairStudy;
 use crate::locks::LockStudy;
+use crate::prior_systems::PriorSystemStudy;
 use crate::relays::RelayStudy;
 use crate::study::Study;
 
@@ -14,8 +14,8 @@ pub static STUDIES: [&dyn Study; 7] = [
     &RelayStudy,
     &ControlStudy,
     &LockStudy,
-    &EarlierStudy::SWITCHML,
-    &EarlierStudy::ATP,
+    &PriorSystemStudy::SWITCHML,
+    &PriorSystemStudy::ATP,
 ];
 
 /// A few lines for each study: its name and what it is, what can be asked of it, its options.

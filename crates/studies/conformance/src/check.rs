@@ -12,7 +12,7 @@ use quincunx_driver_check::{
 use quincunx_engine::PortId;
 use quincunx_engine::verbs::Outcome;
 use quincunx_network::{Fate, OrderingClass};
-use quincunx_nodes::{HostEvent, Station, StationCommand, StationEvent, StationTimer};
+use quincunx_nodes::{HostEvent, Node, NodeCommand, NodeEvent, NodeTimer};
 use quincunx_units::ByteCount;
 use quincunx_wire::{Operation, RoceHeader};
 
@@ -67,10 +67,10 @@ struct Seen {
 struct Network<'a> {
     trial: &'a Trial,
     cluster: &'a Cluster,
-    stations: Vec<Station<Provenance>>,
+    nodes: Vec<Node<Provenance>>,
     steps: Vec<Step<Provenance>>,
     /// By node: its commands, each with the collectives that must have ended before.
-    commands: Vec<Vec<(usize, StationCommand<Provenance>)>>,
+    commands: Vec<Vec<(usize, NodeCommand<Provenance>)>>,
     answers_overtake: bool,
     seen: Mutex<Seen>,
 }
@@ -139,7 +139,7 @@ impl<'a> Network<'a> {
         Ok(Self {
             trial,
             cluster,
-            stations: cluster.stations(Ports::Links, None)?,
+            nodes: cluster.build_nodes(Ports::Links, None)?,
             commands,
             steps,
             answers_overtake: trial.design.about().model.answers_overtake,
@@ -157,12 +157,12 @@ fn is_answer(header: &RoceHeader) -> bool {
 }
 
 impl System for Network<'_> {
-    type Engine = Station<Provenance>;
+    type Engine = Node<Provenance>;
     type Owner = Owner;
 
-    fn members(&self) -> Vec<Member<Station<Provenance>, Owner>> {
-        let member = |engine: &Station<_>| Member { engine: engine.clone(), owner: Owner::default() };
-        self.stations.iter().map(member).collect()
+    fn members(&self) -> Vec<Member<Node<Provenance>, Owner>> {
+        let member = |engine: &Node<_>| Member { engine: engine.clone(), owner: Owner::default() };
+        self.nodes.iter().map(member).collect()
     }
 
     fn links(&self) -> Vec<[End; 2]> {
@@ -192,21 +192,15 @@ impl System for Network<'_> {
         OrderingClass::FIRST
     }
 
-    fn command(&self, node: NodeId, owner: &mut Owner) -> StationCommand<Provenance> {
+    fn command(&self, node: NodeId, owner: &mut Owner) -> NodeCommand<Provenance> {
         let (_, command) = &self.commands[node.index()][usize::from(owner.given)];
         owner.given += 1;
         command.clone()
     }
 
-    fn observe(
-        &self,
-        node: NodeId,
-        owner: &mut Owner,
-        event: StationEvent<Provenance>,
-    ) -> Result<(), String> {
+    fn observe(&self, node: NodeId, owner: &mut Owner, event: NodeEvent<Provenance>) -> Result<(), String> {
         let name = self.name(node.index());
-        let StationEvent::Host(HostEvent::Finished { outcome: Outcome::Done, input, output, .. }) = event
-        else {
+        let NodeEvent::Host(HostEvent::Finished { outcome: Outcome::Done, input, output, .. }) = event else {
             return Err(format!("{name} tells of {event:?}"));
         };
         let rank = self.cluster.wiring().rank_at(node.index()).ok_or("a switch has run a collective")?;
@@ -244,7 +238,7 @@ impl System for Network<'_> {
         (*header, payload.clone())
     }
 
-    fn rename_timer(&self, _: &Renaming, _: NodeId, timer: StationTimer) -> StationTimer {
+    fn rename_timer(&self, _: &Renaming, _: NodeId, timer: NodeTimer) -> NodeTimer {
         timer
     }
 }

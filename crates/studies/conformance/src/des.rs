@@ -10,7 +10,7 @@ use quincunx_driver_des::{
 use quincunx_engine::verbs::Outcome;
 use quincunx_engine::{Engine, Frame, PortId};
 use quincunx_network::{Fate, FaultPlan};
-use quincunx_nodes::{HostEvent, Station, StationEvent};
+use quincunx_nodes::{HostEvent, Node, NodeEvent};
 use quincunx_units::{ByteCount, Duration, Instant};
 use quincunx_wire::{Operation, RoceHeader, frame_length};
 
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// Frames as long as they are; answers go before requests, as on the wire.
 struct Wire;
 
-impl<P: Payload> Medium<Station<P>> for Wire {
+impl<P: Payload> Medium<Node<P>> for Wire {
     fn wire_length(&self, header: &RoceHeader, payload: usize) -> ByteCount {
         ByteCount::new(frame_length(&header.operation, payload) as u64)
     }
@@ -45,7 +45,7 @@ struct Witness {
     sent: Vec<(Direction, Sent)>,
 }
 
-impl<P: Payload> Observer<Station<P>> for Witness {
+impl<P: Payload> Observer<Node<P>> for Witness {
     fn departed(&mut self, departure: &Departure, frame: Frame<'_, RoceHeader, P>) {
         let payload = P::contents(frame.payload).map(<[u8]>::to_vec).unwrap_or_default();
         self.sent.push((departure.direction, Sent { header: *frame.header, payload }));
@@ -166,7 +166,7 @@ pub(crate) fn disagree(
 ) -> Result<Vec<Option<Outcome>>, RunError> {
     let cluster = if trial.length < other.length { other.cluster()? } else { trial.cluster()? };
     let wiring = cluster.wiring();
-    let mut simulation = stations::<Numbers, _>(&cluster, trial.seed, ())?;
+    let mut simulation = simulation_of::<Numbers, _>(&cluster, trial.seed, ())?;
     let (own, others) = (steps::<Numbers>(trial), steps::<Numbers>(other));
     for rank in (0..wiring.ranks()).map(Rank) {
         let (trial, steps) = if rank == dissenter { (other, &others) } else { (trial, &own) };
@@ -176,7 +176,7 @@ pub(crate) fn disagree(
     }
     let mut told = vec![None; usize::from(wiring.ranks())];
     while let Stopped::Event(emitted) = simulation.run(Limits::until(Instant::ZERO + PATIENCE)) {
-        if let StationEvent::Host(HostEvent::Finished { outcome, .. }) = emitted.event {
+        if let NodeEvent::Host(HostEvent::Finished { outcome, .. }) = emitted.event {
             let rank = wiring.rank_at(emitted.node.0 as usize).expect("hosts are ranks");
             told[rank.index()] = Some(outcome);
         }
@@ -185,16 +185,16 @@ pub(crate) fn disagree(
 }
 
 /// The nodes of a cluster on links, set up.
-fn stations<P: Data, O: Observer<Station<P>>>(
+fn simulation_of<P: Data, O: Observer<Node<P>>>(
     cluster: &Cluster,
     seed: u64,
     observer: O,
-) -> Result<Simulation<Station<P>, Wire, O>, RunError> {
+) -> Result<Simulation<Node<P>, Wire, O>, RunError> {
     let mut simulation = Simulation::with_observer(Wire, seed, observer);
     let wiring = cluster.wiring();
     for node in 0..wiring.nodes().len() {
-        let Ok(station) = Station::<P>::new(cluster.kind(node));
-        simulation.add_node(station);
+        let Ok(engine) = Node::<P>::new(cluster.kind(node));
+        simulation.add_node(engine);
     }
     for link in wiring.links() {
         let config = LinkConfig { rate: link.properties.rate, latency: link.properties.latency };
@@ -212,7 +212,7 @@ fn stations<P: Data, O: Observer<Station<P>>>(
 
 fn simulate_once<P: Data>(trial: &Trial, cluster: &Cluster, fates: &Fates) -> Result<Simulated<P>, RunError> {
     let wiring = cluster.wiring();
-    let mut simulation = stations::<P, _>(cluster, trial.seed, Witness::default())?;
+    let mut simulation = simulation_of::<P, _>(cluster, trial.seed, Witness::default())?;
     for (direction, listed) in fates {
         let fates = listed.iter().map(|(&frame, &fate)| (frame, fate));
         simulation.set_faults(*direction, FaultPlan::listed(fates));
@@ -228,7 +228,7 @@ fn simulate_once<P: Data>(trial: &Trial, cluster: &Cluster, fates: &Fates) -> Re
     }
     while let Stopped::Event(emitted) = simulation.run(Limits::until(Instant::ZERO + LIMIT)) {
         let node = emitted.node.0 as usize;
-        if let StationEvent::Host(HostEvent::Finished { outcome, output, .. }) = emitted.event {
+        if let NodeEvent::Host(HostEvent::Finished { outcome, output, .. }) = emitted.event {
             if outcome != Outcome::Done {
                 return Err(RunError::Failed { rank: wiring.nodes()[node].name.clone(), outcome });
             }

@@ -10,10 +10,10 @@ use std::time::Instant as RealInstant;
 
 use quincunx_cluster::{Cluster, NodeIndex, Ports};
 use quincunx_collective::{Numbers, Rank};
-use quincunx_driver_net::{Datagram, Direction, Node, NodeOptions, Observer, UdpOptions, UdpTransport};
+use quincunx_driver_net::{Datagram, Direction, NodeOptions, Observer, UdpOptions, UdpTransport};
 use quincunx_engine::Engine;
 use quincunx_engine::verbs::Outcome;
-use quincunx_nodes::{HostEvent, Station, StationCommand, StationEvent, StationKind};
+use quincunx_nodes::{HostEvent, Node, NodeCommand, NodeEvent, NodeKind};
 use quincunx_runtime::RoceCodec;
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Framing, UdpPath, parse_datagram, v1};
@@ -32,11 +32,11 @@ const LIMIT: std::time::Duration = std::time::Duration::from_secs(60);
 /// A node's addresses serve one run at a time.
 static ADDRESSES: Mutex<()> = Mutex::new(());
 
-type SocketNode = Node<Station<Numbers>, RoceCodec, UdpTransport>;
+type SocketNode = quincunx_driver_net::Node<Node<Numbers>, RoceCodec, UdpTransport>;
 type Log = Arc<Mutex<Vec<Sent>>>;
 
 /// What a node is asked for, one after the other.
-type Orders = Vec<Vec<StationCommand<Numbers>>>;
+type Orders = Vec<Vec<NodeCommand<Numbers>>>;
 
 /// Keeps every frame that a node sends; what a switch sends on has been kept where it was sent.
 struct Witness {
@@ -129,14 +129,14 @@ fn orders(trial: &Trial, cluster: &Cluster) -> Vec<Orders> {
 fn open(trial: &Trial, cluster: &Cluster, node: NodeIndex) -> Result<(SocketNode, Log), RunError> {
     let socket = |node| SocketAddr::new(cluster.address(node), ROCE_PORT);
     let framing = trial.design.about().framing;
-    let is_cabled = framing == Framing::RoceV1 && cluster.kind(node) == StationKind::Host;
+    let is_cabled = framing == Framing::RoceV1 && cluster.kind(node) == NodeKind::Host;
     let next = cluster.wiring().neighbours(node).next().filter(|_| is_cabled);
     let via = next.map(|(_, switch)| socket(switch.node));
     let transport = UdpTransport::open(socket(node), UdpOptions { via, ..UdpOptions::default() })?;
-    let Ok(engine) = Station::new(cluster.kind(node));
+    let Ok(engine) = Node::new(cluster.kind(node));
     // Threads share few processors: whoever has nothing to do sleeps.
     let options = NodeOptions { spin: Duration::ZERO, ..NodeOptions::default() };
-    let mut opened = Node::new(engine, 1, RoceCodec::new(framing), transport, options)?;
+    let mut opened = SocketNode::new(engine, 1, RoceCodec::new(framing), transport, options)?;
     let log = Log::default();
     opened.set_observer(Some(Box::new(Witness { framing, log: log.clone() })));
     for (direction, plan) in trial.faults.plans() {
@@ -180,7 +180,7 @@ fn serve(
     while unfinished.load(Ordering::SeqCst) > 0 && RealInstant::now() < end {
         node.turn(Duration::from_millis(1))?;
         while let Some(event) = node.next_event() {
-            if let StationEvent::Host(HostEvent::Finished { outcome, output, .. }) = event {
+            if let NodeEvent::Host(HostEvent::Finished { outcome, output, .. }) = event {
                 let next = orders.next();
                 if next.is_none() || outcome != Outcome::Done {
                     unfinished.fetch_sub(1, Ordering::SeqCst);

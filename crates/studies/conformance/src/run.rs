@@ -7,7 +7,7 @@ use quincunx_collective::Numbers;
 use quincunx_design::Refusal;
 use quincunx_engine::verbs::Outcome;
 use quincunx_network::{Fate, LinkDirection};
-use quincunx_nodes::StationRejected;
+use quincunx_nodes::NodeRejected;
 use quincunx_scenario::ScenarioError;
 use quincunx_wire::{Operation, QpNumber, RoceHeader};
 
@@ -39,7 +39,7 @@ pub struct Run {
 pub enum RunError {
     /// A node refuses its part.
     #[error(transparent)]
-    Rejected(#[from] StationRejected),
+    Rejected(#[from] NodeRejected),
     /// The design refuses the fabric or its parameters.
     #[error(transparent)]
     Refused(#[from] Refusal),

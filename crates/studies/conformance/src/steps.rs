@@ -8,7 +8,7 @@ use quincunx_collective::{
 use quincunx_design::{PayloadKind, Refusal};
 use quincunx_engine::Terms;
 use quincunx_fabric::{IncTree, TreeNodeId, TreeRole};
-use quincunx_nodes::{HostCommand, StationCommand};
+use quincunx_nodes::{HostCommand, NodeCommand};
 
 use crate::Trial;
 use crate::trial::TOKENS;
@@ -47,7 +47,7 @@ pub(crate) struct Step<P> {
 
 impl<P: Payload> Step<P> {
     /// What a rank is asked for.
-    pub(crate) fn commands(&self, trial: &Trial, rank: Rank) -> Vec<StationCommand<P>> {
+    pub(crate) fn commands(&self, trial: &Trial, rank: Rank) -> Vec<NodeCommand<P>> {
         let route = |routes: &Routes| HostCommand::Route { group: GROUP, routes: routes.clone() };
         let start = HostCommand::Start {
             group: GROUP,
@@ -58,7 +58,7 @@ impl<P: Payload> Step<P> {
             terms: Terms::WHOLE,
         };
         let route = self.routes.get(rank.index()).map(route);
-        route.into_iter().chain([start]).map(StationCommand::Host).collect()
+        route.into_iter().chain([start]).map(NodeCommand::Host).collect()
     }
 }
 
@@ -149,6 +149,6 @@ fn from_edges(tree: &IncTree, node: TreeNodeId, out: Option<u16>) -> Fold {
 pub(crate) fn set_up<P: PayloadKind>(
     cluster: &Cluster,
     ports: Ports,
-) -> Result<Vec<Vec<StationCommand<P>>>, Refusal> {
+) -> Result<Vec<Vec<NodeCommand<P>>>, Refusal> {
     (0..cluster.wiring().nodes().len()).map(|node| cluster.commands(node, ports, None)).collect()
 }

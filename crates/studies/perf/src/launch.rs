@@ -673,8 +673,8 @@ fn loopback_block() -> [u8; 3] {
 
 /// Addresses of a switch's cores but for the first: in the half of loopback's addresses where no run has its block.
 fn further_cores([a, b, c]: [u8; 3], switch: usize, cores: u16) -> impl Iterator<Item = IpAddr> {
-    let further = usize::from(cores.max(1)) - 1;
-    let numbers = switch * further..(switch + 1) * further;
+    let extra_cores = usize::from(cores.max(1)) - 1;
+    let numbers = switch * extra_cores..(switch + 1) * extra_cores;
     numbers.map(move |number| IpAddr::from([a, b | 0x80, c, 1 + number as u8]))
 }
 

@@ -308,10 +308,10 @@ fn measure(
             std::mem::replace(buffers, Finished { input: Numbers::zeroed(0), output: Numbers::zeroed(0) });
         *buffers = rank.run(group.id, job.collective, job.reduction, input, output, limit)?;
         job.finish(&mut buffers.output);
-        let remakes = rank.take_remakes();
+        let recreations = rank.take_recreations();
         if group.rank == RankNumber(0) {
             // Results go to the standard output: this is for people.
-            remakes.iter().for_each(|remake| eprintln!("{remake}"));
+            recreations.iter().for_each(|recreation| eprintln!("{recreation}"));
         }
         Ok::<_, RuntimeError>(())
     };

@@ -15,7 +15,7 @@ pub(crate) struct Bar {
 }
 
 /// Values that belong together.
-pub(crate) struct Group {
+pub(crate) struct BarGroup {
     /// Empty if its bars say everything.
     pub(crate) name: String,
     pub(crate) bars: Vec<Bar>,
@@ -29,7 +29,7 @@ const ROW: f64 = 18.0;
 const BAR: f64 = 12.0;
 
 /// Draws them; nothing if no value is above zero.
-pub(crate) fn bars(title: &str, quantity: &str, groups: &[Group]) -> String {
+pub(crate) fn bars(title: &str, quantity: &str, groups: &[BarGroup]) -> String {
     let all = || groups.iter().flat_map(|group| &group.bars);
     let values = all().flat_map(|bar| bar.value.into_iter().chain(bar.published));
     let top = values.fold(0.0, f64::max);
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_value_is_as_long_as_it_is_large_and_what_is_published_lies_across_it() {
-        let group = Group { name: "all".into(), bars: vec![bar("ours", Some(1.0), Some(2.0))] };
+        let group = BarGroup { name: "all".into(), bars: vec![bar("ours", Some(1.0), Some(2.0))] };
         let svg = bars("speed", "speedup", &[group]);
         assert!(svg.contains("width=\"180.0\" height=\"12\""), "half of the room: {svg}");
         assert!(svg.contains("x1=\"570.0\"") && svg.contains("1.00 (published 2.00)"), "{svg}");
@@ -131,7 +131,7 @@ mod tests {
         let bars = bars(
             "t",
             "q",
-            &[Group { name: String::new(), bars: vec![bar("a", Some(3.0), None), bar("b", None, None)] }],
+            &[BarGroup { name: String::new(), bars: vec![bar("a", Some(3.0), None), bar("b", None, None)] }],
         );
         assert_eq!((bars.matches("height=\"12\"").count(), bars.matches(">-</text>").count()), (1, 1));
         assert!(!bars.contains("published"));
@@ -139,14 +139,15 @@ mod tests {
 
     #[test]
     fn names_cannot_become_markup() {
-        let svg = bars("<b>", "q", &[Group { name: "a&b".into(), bars: vec![bar("<i>", Some(1.0), None)] }]);
+        let svg =
+            bars("<b>", "q", &[BarGroup { name: "a&b".into(), bars: vec![bar("<i>", Some(1.0), None)] }]);
         assert!(!svg.contains("<b>") && !svg.contains("<i>") && svg.contains("a&amp;b"));
     }
 
     #[test]
     fn nothing_above_zero_is_no_plot() {
         assert_eq!(
-            bars("t", "q", &[Group { name: String::new(), bars: vec![bar("a", Some(0.0), None)] }]),
+            bars("t", "q", &[BarGroup { name: String::new(), bars: vec![bar("a", Some(0.0), None)] }]),
             ""
         );
     }

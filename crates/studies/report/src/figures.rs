@@ -2,7 +2,7 @@
 //! published lies beside ours wherever somebody stated it.
 
 use crate::ReportError;
-use crate::bars::{Bar, Group, bars};
+use crate::bars::{Bar, BarGroup, bars};
 use crate::plot::{Line, Style, Styles, curves};
 use crate::rows::Curve;
 use serde::Serialize;
@@ -60,7 +60,7 @@ fn plot(title: &str, all: &[&Curve], styles: &Styles) -> Result<String, ReportEr
     let is_line =
         all.iter().all(|curve| curve.points.len() > 1 && curve.points.iter().all(|point| point.x.is_some()));
     if !is_line {
-        let groups: Vec<Group> = all.iter().map(|curve| group(curve, style(curve))).collect();
+        let groups: Vec<BarGroup> = all.iter().map(|curve| group(curve, style(curve))).collect();
         return Ok(bars(title, &all[0].quantity, &groups));
     }
     let named = |curve: &Curve, of: &str| format!("{}{of}", curve.label.trim_end_matches(':'));
@@ -80,12 +80,12 @@ fn plot(title: &str, all: &[&Curve], styles: &Styles) -> Result<String, ReportEr
     let published: Vec<Line> = published.filter(|line| !line.points.is_empty()).collect();
     let mut svg = curves(title, [&all[0].axis, &all[0].quantity], &ours, &published)?;
     // What is published for all points together is no point of the lines.
-    let summaries: Vec<Group> = all.iter().filter_map(|curve| summary(curve, style(curve))).collect();
+    let summaries: Vec<BarGroup> = all.iter().filter_map(|curve| summary(curve, style(curve))).collect();
     svg.push_str(&bars(title, &all[0].quantity, &summaries));
     Ok(svg)
 }
 
-fn group(curve: &Curve, style: Style) -> Group {
+fn group(curve: &Curve, style: Style) -> BarGroup {
     let bar = |point: &crate::rows::CurvePoint| Bar {
         name: point.value.clone(),
         value: point.ours,
@@ -94,14 +94,17 @@ fn group(curve: &Curve, style: Style) -> Group {
     };
     let mut bars: Vec<Bar> = curve.points.iter().map(bar).collect();
     bars.extend(summary(curve, style).into_iter().flat_map(|group| group.bars));
-    Group { name: format!("{} ({})", curve.label.trim_end_matches(':'), curve.kind), bars }
+    BarGroup { name: format!("{} ({})", curve.label.trim_end_matches(':'), curve.kind), bars }
 }
 
-fn summary(curve: &Curve, style: Style) -> Option<Group> {
+fn summary(curve: &Curve, style: Style) -> Option<BarGroup> {
     let summary = curve.summary.as_ref()?;
     let bar =
         Bar { name: summary.pick.clone(), value: summary.ours, published: Some(summary.published), style };
-    Some(Group { name: format!("{} ({})", curve.label.trim_end_matches(':'), curve.kind), bars: vec![bar] })
+    Some(BarGroup {
+        name: format!("{} ({})", curve.label.trim_end_matches(':'), curve.kind),
+        bars: vec![bar],
+    })
 }
 
 #[cfg(test)]

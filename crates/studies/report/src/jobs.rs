@@ -1,7 +1,7 @@
 //! Sections of `sim jobs`: when each job ran, how much longer than alone, and what links of trees and others carried.
 
 use crate::ReportError;
-use crate::bars::{Bar, Group, bars};
+use crate::bars::{Bar, BarGroup, bars};
 use crate::gantt::{Lane, gantt};
 use crate::plot::{Line, Styles, numbered, shares};
 use crate::rows::{FellBack, Job, Output, SharedLink, Stream, parts, rows};
@@ -38,7 +38,7 @@ pub(crate) fn jobs(name: &str, output: &Output, styles: &Styles) -> Result<Jobs,
     };
     let mut plots = vec![gantt(&title, &rows.iter().map(lane).collect::<Vec<_>>())];
     if rows.iter().any(|row| row.slowdown.is_some()) {
-        let group = Group { name: String::new(), bars: rows.iter().map(slowdown).collect() };
+        let group = BarGroup { name: String::new(), bars: rows.iter().map(slowdown).collect() };
         plots.push(bars(&title, "time beside the others over time alone", &[group]));
     }
     let of = |name: &str, is_tree: bool| {

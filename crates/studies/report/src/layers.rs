@@ -1,7 +1,7 @@
 //! Sections of `sim layer`: how much faster, and what links, SMs and merging tables did over time.
 
 use crate::ReportError;
-use crate::bars::{Bar, Group, bars};
+use crate::bars::{Bar, BarGroup, bars};
 use crate::plot::{Line, Styles, numbered, over_time, utilisation};
 use crate::rows::{Layer, Output, SubLayer, rows};
 use serde::Serialize;
@@ -49,10 +49,10 @@ pub(crate) fn layers(name: &str, output: &Output, styles: &Styles) -> Result<Lay
     match rows.iter().find_map(|row| row.baseline.clone()) {
         Some(baseline) => {
             let all = rows.iter().map(|row| bar(row, row.speedup)).collect();
-            let mut groups = vec![Group { name: "all of it".into(), bars: all }];
+            let mut groups = vec![BarGroup { name: "all of it".into(), bars: all }];
             if names.len() > 1 {
                 groups.extend(
-                    names.iter().map(|&name| Group {
+                    names.iter().map(|&name| BarGroup {
                         name: name.into(),
                         bars: rows
                             .iter()
@@ -68,7 +68,7 @@ pub(crate) fn layers(name: &str, output: &Output, styles: &Styles) -> Result<Lay
         // Not all designs ran to their end, and there is nothing to compare them with.
         None => {
             let all = rows.iter().map(|row| bar(row, Some(row.time_us))).collect();
-            plots.push(bars(&title, "time (us)", &[Group { name: String::new(), bars: all }]));
+            plots.push(bars(&title, "time (us)", &[BarGroup { name: String::new(), bars: all }]));
         }
     }
     Ok(Layers { title, plots, rows, sub_layers })

@@ -6,7 +6,7 @@ use crate::jobs::jobs;
 use crate::layers::layers;
 use crate::pictures;
 use crate::plot::{Line, Styles, latency, numbered, throughput, utilisation};
-use crate::rows::{Curve, Link, Machine, Measured, Output, Reproduced, Traffic, read, rows};
+use crate::rows::{Curve, LinkUtilisation, Machine, Measured, Output, Reproduced, Traffic, read, rows};
 use crate::sequence::explored;
 use crate::training::trained;
 use minijinja::{AutoEscape, Environment, context};
@@ -31,7 +31,7 @@ struct Links {
     title: String,
     /// Over time; empty if that is not known.
     svg: String,
-    busiest: Vec<Link>,
+    busiest: Vec<LinkUtilisation>,
 }
 
 /// One file's traffic.
@@ -50,7 +50,7 @@ const DRAWN_LINKS: usize = 8;
 
 /// A file's run, as the page tells of it.
 #[derive(Serialize)]
-struct Run {
+struct ReportedRun {
     file: String,
     command: String,
     version: String,
@@ -91,10 +91,10 @@ pub fn write(folder: &Path, pictures: Option<&Path>) -> Result<Page, ReportError
 }
 
 /// What a file's run was.
-fn run((name, output): &(String, Output)) -> Run {
+fn run((name, output): &(String, Output)) -> ReportedRun {
     let Machine { processor, cores } = &output.machine;
     let machine = processor.as_ref().map(|processor| format!("{processor}, {cores} cores"));
-    Run {
+    ReportedRun {
         file: format!("{name}.json"),
         command: match &output.arguments[..] {
             [] => output.command.clone(),
@@ -225,7 +225,7 @@ fn busiest(row: &Measured) -> Result<Links, ReportError> {
     links.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation).then_with(|| a.name.cmp(&b.name)));
     links.truncate(LISTED_LINKS);
     let title = format!("{}, {} B", row.design, row.size);
-    let line = |link: &Link| {
+    let line = |link: &LinkUtilisation| {
         // A bin stands at its middle.
         let point = |(bin, &share): (usize, &f64)| ((bin as f64 + 0.5) * row.bin_us, share);
         let points = link.over_time.iter().enumerate().map(point).collect();

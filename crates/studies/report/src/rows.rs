@@ -98,7 +98,7 @@ pub(crate) struct Measured {
     /// None if memory held no numbers.
     pub(crate) wrong: Option<u64>,
     #[serde(default)]
-    pub(crate) links: Vec<Link>,
+    pub(crate) links: Vec<LinkUtilisation>,
     /// The width of the bins of links, if they have any.
     #[serde(default)]
     pub(crate) bin_us: f64,
@@ -256,7 +256,7 @@ pub(crate) struct SharedLink {
 
 /// How busy a link was over the run.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub(crate) struct Link {
+pub(crate) struct LinkUtilisation {
     pub(crate) name: String,
     pub(crate) utilisation: f64,
     /// The same for each bin of time; empty if nobody asked for it.

@@ -1,7 +1,7 @@
 //! Sections of `sim train`: how much faster, and where the time of an iteration goes.
 
 use crate::ReportError;
-use crate::bars::{Bar, Group, bars};
+use crate::bars::{Bar, BarGroup, bars};
 use crate::plot::Styles;
 use crate::rows::{Output, Training, rows};
 use serde::Serialize;
@@ -36,11 +36,11 @@ pub(crate) fn trained(name: &str, output: &Output, styles: &Styles) -> Result<Tr
             ("iteration", row.time_us),
         ];
         let bars = parts.map(|(part, time)| bar(row, part, Some(time / 1e3)));
-        Group { name: row.design.clone(), bars: bars.into() }
+        BarGroup { name: row.design.clone(), bars: bars.into() }
     };
     let mut plots = Vec::new();
     if let Some(baseline) = baseline {
-        let group = Group { name: String::new(), bars: speedups };
+        let group = BarGroup { name: String::new(), bars: speedups };
         plots.push(bars(&title, &format!("speedup over {baseline}"), &[group]));
     }
     plots.push(bars(&title, "time (ms)", &rows.iter().map(times).collect::<Vec<_>>()));

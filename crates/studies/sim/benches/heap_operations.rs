@@ -8,7 +8,7 @@
 use quincunx_collective::{Collective, DataType, ReduceOp, Reduction, SplitMix64};
 use quincunx_designs::CATALOG;
 use quincunx_scenario::Scenario;
-use quincunx_sim::{Contents, Measurement, Outputs, Request, measure, unwatched};
+use quincunx_sim::{Contents, Measurement, Outputs, Request, ignore_progress, measure};
 use quincunx_units::ByteCount;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -54,7 +54,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 fn simulate(request: &Request) -> Measurement {
-    measure(request, Outputs::default(), &mut unwatched).expect("a collective that ends")
+    measure(request, Outputs::default(), &mut ignore_progress).expect("a collective that ends")
 }
 
 fn main() {

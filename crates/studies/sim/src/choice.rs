@@ -97,7 +97,7 @@ impl fmt::Display for Choice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Contents, Interrupted, Outputs, Request, measure, unwatched};
+    use crate::{Contents, Interrupted, Outputs, Request, ignore_progress, measure};
     use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
     use quincunx_designs::CATALOG;
     use quincunx_scenario::Scenario;
@@ -115,7 +115,7 @@ mod tests {
             background: None,
             seed: 1,
         };
-        measure(&request, Outputs::default(), &mut unwatched).unwrap()
+        measure(&request, Outputs::default(), &mut ignore_progress).unwrap()
     }
 
     /// Candidates that take so many microseconds, or that are not possible.
@@ -184,7 +184,7 @@ mod tests {
                     background: None,
                     seed: 1,
                 };
-                let result = measure(&request, Outputs::default(), &mut unwatched);
+                let result = measure(&request, Outputs::default(), &mut ignore_progress);
                 let offers = design.collectives(scenario.kind());
                 let is_offered = offers.contains(&request.collective);
                 assert_eq!(result.is_ok(), is_offered, "{} on {name}: {:?}", design.name(), result.err());

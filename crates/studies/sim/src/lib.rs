@@ -27,7 +27,7 @@ pub use jobs::{
     JobMeasurement, JobsError, JobsMeasurement, JobsRequest, SharedLink, StreamMeasurement, measure_jobs,
 };
 pub use outputs::{Out, Outputs};
-pub use progress::{Progress, Watch, unwatched};
+pub use progress::{Progress, ProgressFn, ignore_progress};
 pub use reproduce::{ReproduceError, Reproduced, Verdict, reproduce, reproduce_curves, runs_of};
 pub use request::{Contents, LinkLoad, MeasureError, Measurement, Request, measure};
 pub use session::Interrupted;

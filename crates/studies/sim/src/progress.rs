@@ -18,11 +18,11 @@ pub struct Progress {
     pub share: Option<f64>,
 }
 
-/// Is told from time to time how far a run has come, and says whether it goes on.
-pub type Watch<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
+/// A function that is told from time to time how far a run has come, and says whether it goes on.
+pub type ProgressFn<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
 
 /// Lets a run go on to its end.
-pub fn unwatched(_: Progress) -> ControlFlow<()> {
+pub fn ignore_progress(_: Progress) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 

@@ -124,7 +124,7 @@ pub enum ReproduceError {
 }
 
 /// One run: the design's, or the one that it is compared with.
-struct Run {
+struct ExperimentRun {
     series: usize,
     point: usize,
     is_baseline: bool,
@@ -142,7 +142,7 @@ enum Job {
     Communication(Request),
 }
 
-impl Run {
+impl ExperimentRun {
     /// Whether another run comes to the same.
     fn is_same(&self, other: &Self) -> bool {
         let all = |Request { scenario, design, collective, reduction, size, contents, background, seed }: &Request| {
@@ -227,7 +227,8 @@ pub fn reproduce_curves(
     let runs = runs(experiment, catalog, schedules, &place)?;
     let measured = run_all(experiment, &runs, (catalog, remembered), stop, done)?;
     let index = |series: usize, point: usize, is_baseline: bool| {
-        let is_it = |run: &Run| (run.series, run.point, run.is_baseline) == (series, point, is_baseline);
+        let is_it =
+            |run: &ExperimentRun| (run.series, run.point, run.is_baseline) == (series, point, is_baseline);
         runs.iter().position(is_it).expect("every point has a run")
     };
     let of = |series, point, is_baseline| measured[index(series, point, is_baseline)].as_ref();
@@ -323,7 +324,7 @@ fn runs(
     catalog: Catalog,
     schedules: Schedules,
     place: &str,
-) -> Result<Vec<Run>, ReproduceError> {
+) -> Result<Vec<ExperimentRun>, ReproduceError> {
     let mut runs = Vec::new();
     for (index, series) in experiment.series.iter().enumerate() {
         for (number, point) in series.points(place)?.into_iter().enumerate() {
@@ -358,7 +359,7 @@ fn runs(
                     }
                 };
                 let (series, point) = (index, number);
-                runs.push(Run { series, point, is_baseline, figure: figure.clone(), job });
+                runs.push(ExperimentRun { series, point, is_baseline, figure: figure.clone(), job });
                 Ok(())
             };
             add(false, &series.design, &point.set)?;
@@ -427,7 +428,7 @@ fn closed_form(catalog: Catalog, form: ClosedForm, request: &Request) -> Result<
 /// that were not run to their end.
 fn run_all(
     experiment: &Experiment,
-    runs: &[Run],
+    runs: &[ExperimentRun],
     (catalog, remembered): (Catalog, &Remembered),
     stop: &AtomicBool,
     done: &(dyn Fn() + Sync),
@@ -479,7 +480,7 @@ fn run_all(
 /// Takes no wrong result, and nothing of a run that was stopped.
 fn checked(
     experiment: &Experiment,
-    run: &Run,
+    run: &ExperimentRun,
     result: Result<Outcome, Failed>,
 ) -> Result<Option<Outcome>, ReproduceError> {
     let (figure, experiment) = (run.figure.clone(), format!("{}/{}", experiment.paper, experiment.id));

@@ -3,7 +3,7 @@
 use crate::Outputs;
 use crate::memory_fabric::{self, RunError};
 use crate::packet_fabric::{self, LinkUse, Row, SimulationError};
-use crate::progress::Watch;
+use crate::progress::ProgressFn;
 use crate::session::Interrupted;
 use crate::traffic::Offered;
 use quincunx_collective::{Bandwidths, Collective, LengthOnly, Numbers, Reduction};
@@ -193,7 +193,7 @@ impl From<RunError> for MeasureError {
 pub fn measure(
     request: &Request,
     outputs: Outputs,
-    progress: Watch<'_>,
+    progress: ProgressFn<'_>,
 ) -> Result<Measurement, MeasureError> {
     match (&request.scenario.fabric, request.contents) {
         (Fabric::Memory(fabric), Contents::LengthOnly) => {
@@ -206,7 +206,7 @@ pub fn measure(
             Ok(memory_fabric::simulate_memory_mesh(fabric, request, outputs, progress)?.into())
         }
         (Fabric::Packet(_) | Fabric::Mesh(_) | Fabric::Servers(_), _) => {
-            Ok(packet_fabric::simulate_watched(request, outputs, progress)?.into())
+            Ok(packet_fabric::simulate_with_outputs(request, outputs, progress)?.into())
         }
     }
 }

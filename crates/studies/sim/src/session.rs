@@ -1,7 +1,7 @@
 //! A run in virtual time, whatever its fabric: how far it has come, who is told so, and who may stop it. All loops over a simulation's
 //! events are around [`Session::next`].
 
-use crate::progress::{Progress, STEPS_A_REPORT, Watch};
+use crate::progress::{Progress, ProgressFn, STEPS_A_REPORT};
 use quincunx_driver_des::{Emitted, Limits, Medium, Observer, Simulation, Stopped};
 use quincunx_engine::Engine;
 use quincunx_units::{Duration, Instant};
@@ -38,12 +38,12 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Runs for Simulation<E, M, O> {
     }
 }
 
-/// A run, and who watches it.
+/// A run, and who hears how far it has come.
 pub(crate) struct Session<'a> {
     start: Instant,
-    /// When whoever watches is told again.
+    /// When that is told again.
     steps: u64,
-    watch: Watch<'a>,
+    progress: ProgressFn<'a>,
 }
 
 /// What comes next.
@@ -58,11 +58,11 @@ pub(crate) enum Next<T> {
 
 impl<'a> Session<'a> {
     /// Of what has come so far.
-    pub(crate) fn new(at: Progress, watch: Watch<'a>) -> Self {
-        Self { start: at.now, steps: at.steps + STEPS_A_REPORT, watch }
+    pub(crate) fn new(at: Progress, progress: ProgressFn<'a>) -> Self {
+        Self { start: at.now, steps: at.steps + STEPS_A_REPORT, progress }
     }
 
-    /// Runs until a node tells something, or the time has come; whoever watches is told now and then.
+    /// Runs until a node tells something, or the time has come; progress is told now and then.
     pub(crate) fn next<R: Runs>(
         &mut self,
         runs: &mut R,
@@ -83,7 +83,7 @@ impl<'a> Session<'a> {
 
     /// Tells how far the run has come.
     pub(crate) fn tell(&mut self, at: Progress) -> Result<(), Interrupted> {
-        match (self.watch)(at).is_break() {
+        match (self.progress)(at).is_break() {
             true => Err(Interrupted { after: at.now.since(self.start) }),
             false => Ok(()),
         }

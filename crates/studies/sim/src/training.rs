@@ -6,7 +6,7 @@
 //! for each other's acknowledges, `hosts.lockstep`, is up to 0.4 % off). Where frames
 //! may be lost or marked nothing is repeated, and all are simulated at their own length.
 
-use crate::progress::Watch;
+use crate::progress::ProgressFn;
 use crate::{Contents, MeasureError, Measurement, Outputs, Request, measure};
 use quincunx_collective::Collective;
 use quincunx_units::{ByteCount, Duration};
@@ -81,7 +81,7 @@ pub enum TrainingError {
 /// If there is no such model, or a simulation gives no time.
 pub fn measure_training(
     request: &Request,
-    progress: Watch<'_>,
+    progress: ProgressFn<'_>,
 ) -> Result<TrainingMeasurement, TrainingError> {
     let Request { scenario, .. } = request;
     let name = scenario.training.model.as_deref();
@@ -108,7 +108,7 @@ const LONGEST: ByteCount = ByteCount::new(16 << 20);
 /// How long AllReduces take.
 struct Times<'a, 'b> {
     request: &'a Request,
-    progress: Watch<'b>,
+    progress: ProgressFn<'b>,
     /// What has been simulated.
     known: BTreeMap<ByteCount, Duration>,
     /// Of all simulations.
@@ -139,7 +139,7 @@ impl Times<'_, '_> {
 }
 
 /// A bucket's AllReduce.
-fn one(request: &Request, size: ByteCount, progress: Watch<'_>) -> Result<Measurement, TrainingError> {
+fn one(request: &Request, size: ByteCount, progress: ProgressFn<'_>) -> Result<Measurement, TrainingError> {
     let contents = Contents::on(&request.scenario, size);
     let request = Request { collective: Collective::AllReduce, size, contents, ..request.clone() };
     match measure(&request, Outputs::default(), progress) {

@@ -59,7 +59,7 @@ struct Pending {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-struct Link {
+struct EndpointLink {
     outbound: Outbound,
     /// By the time they are ready; equal times in order of arrival.
     pending: VecDeque<Pending>,
@@ -75,7 +75,7 @@ pub struct Endpoint<P> {
     config: EndpointConfig,
     memory: P,
     words: Vec<u64>,
-    links: Vec<Link>,
+    links: Vec<EndpointLink>,
     /// Merged loads without a response, by their tag less one: tag 0 is that of reduced loads.
     merged: Vec<Option<MergedLoad>>,
     /// Places of these that are empty.
@@ -96,7 +96,7 @@ impl<P: Payload> Endpoint<P> {
         Self {
             memory: P::zeroed(config.memory),
             words: vec![0; usize::from(config.words)],
-            links: vec![Link::default(); config.switches.len()],
+            links: vec![EndpointLink::default(); config.switches.len()],
             merged: Vec::new(),
             free: Vec::new(),
             served: 0,
@@ -280,7 +280,7 @@ impl<P: Payload> Endpoint<P> {
         }
     }
 
-    fn ready_in_bounds(&self, link: &Link) -> ChannelSet {
+    fn ready_in_bounds(&self, link: &EndpointLink) -> ChannelSet {
         let mut ready = link.outbound.ready();
         if link.loads >= self.config.load_window {
             ready.set(Channel::new(Class::Read, false), false);

@@ -6,7 +6,7 @@ use quincunx_scenario::Key;
 use std::fmt::Write as _;
 
 /// A part of the page: what `sim --show` says of these names, which is the same.
-struct Shown {
+struct PageSection {
     names: Vec<String>,
     text: String,
 }
@@ -18,15 +18,15 @@ fn shown(name: &str) -> String {
 }
 
 fn write_all(page: &mut String, what: &str, names: &[&str]) {
-    let mut all: Vec<Shown> = Vec::new();
+    let mut all: Vec<PageSection> = Vec::new();
     for &name in names {
         let text = shown(name);
         match all.iter_mut().find(|other| other.text == text) {
             Some(other) => other.names.push(name.into()),
-            None => all.push(Shown { names: vec![name.into()], text }),
+            None => all.push(PageSection { names: vec![name.into()], text }),
         }
     }
-    for Shown { names, text } in all {
+    for PageSection { names, text } in all {
         write!(page, "\n## {what} {}\n```\n{text}\n```\n", names.join(", ")).expect("a string");
     }
 }

@@ -44,7 +44,7 @@ fn address(node: &str) -> String {
 }
 
 /// Namespaces, gone at the end; should this process be killed, the next fabric sweeps them.
-struct Fabric {
+struct NamespaceFabric {
     prefix: String,
     nodes: Vec<&'static str>,
     certificates: Folder,
@@ -52,7 +52,7 @@ struct Fabric {
     _switches: Vec<Ending>,
 }
 
-impl Fabric {
+impl NamespaceFabric {
     /// Leaves and so many spines, of which the first `computing` run a switch and the others forward. What is none of a tree's goes over the last.
     fn new(spines: usize, computing: usize) -> Self {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
@@ -156,7 +156,7 @@ impl Fabric {
     }
 }
 
-impl Drop for Fabric {
+impl Drop for NamespaceFabric {
     fn drop(&mut self) {
         let names = self.names();
         let gone = |node: &&'static str| Command::new("ip").args(["netns", "del", &names.of(node)]).status();
@@ -232,7 +232,7 @@ struct Outcome {
 
 /// Runs a job, and cuts the link between leaf and first spine under it.
 fn cut_under(design: &str, spines: usize, computing: usize) -> Outcome {
-    let fabric = Fabric::new(spines, computing);
+    let fabric = NamespaceFabric::new(spines, computing);
     let plan = plan(design, LEAVES.len() + computing);
     let mut ranks = HOSTS.map(|host| fabric.start_rank(host, &plan));
     let output: ChildStdout = ranks[0].0.stdout.take().unwrap();

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use crate::processes::{Ending, eventually, listens_at, quincunx, rows, start};
 
 /// A manager, a switch `leaf` with so much memory, and hosts `a` to `d` that install what they are told to.
-pub(crate) struct Fabric {
+pub(crate) struct ManagedFabric {
     pub(crate) manager: String,
     pub(crate) block: [u8; 3],
     stop: Arc<AtomicBool>,
@@ -22,7 +22,7 @@ pub(crate) struct Fabric {
     processes: Vec<Ending>,
 }
 
-impl Fabric {
+impl ManagedFabric {
     pub(crate) fn start(memory: &str) -> Self {
         // A block of addresses for each fabric of each process.
         static SERIAL: AtomicU8 = AtomicU8::new(0);
@@ -111,7 +111,7 @@ fn log_of(mut process: Ending) -> Vec<Value> {
         .collect()
 }
 
-impl Drop for Fabric {
+impl Drop for ManagedFabric {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for host in self.hosts.drain(..) {
@@ -125,7 +125,7 @@ const MAKE: &str = "group create train --members a,b,c,d --design epic-3 --set g
 
 #[test]
 fn a_group_is_made_listed_shown_and_destroyed_by_its_name() {
-    let fabric = Fabric::start("1MiB");
+    let fabric = ManagedFabric::start("1MiB");
     let made = fabric.text(MAKE);
     for line in ["group 1 \"train\"", "state    ready", "runs     epic-3", "members  a b c d"] {
         assert!(made.lines().any(|found| found == line), "{line}: {made}");
@@ -150,7 +150,7 @@ fn a_group_is_made_listed_shown_and_destroyed_by_its_name() {
 
 #[test]
 fn tables_have_a_header_and_columns_that_stand_below_each_other() {
-    let fabric = Fabric::start("1MiB");
+    let fabric = ManagedFabric::start("1MiB");
     fabric.text(MAKE);
     for (command, header, cells) in [
         ("nodes", "node", vec!["leaf", "switch", "train"]),
@@ -174,7 +174,7 @@ fn tables_have_a_header_and_columns_that_stand_below_each_other() {
 
 #[test]
 fn why_tells_of_the_switch_the_resource_and_who_is_in_the_way() {
-    let fabric = Fabric::start("24KiB");
+    let fabric = ManagedFabric::start("24KiB");
     fabric.text(MAKE);
     let text = fabric.text(&MAKE.replace("train", "late"));
     assert!(text.contains("runs     ring"), "{text}");
@@ -200,7 +200,7 @@ fn why_tells_of_the_switch_the_resource_and_who_is_in_the_way() {
 
 #[test]
 fn a_request_that_was_refused_is_explained_by_its_name() {
-    let fabric = Fabric::start("1MiB");
+    let fabric = ManagedFabric::start("1MiB");
     let error = fabric.error("group create pair --members a,z --design epic-3");
     assert!(error.contains("attached host \"z\""), "{error}");
     let why = fabric.text("group why pair");
@@ -214,7 +214,7 @@ fn a_request_that_was_refused_is_explained_by_its_name() {
 
 #[test]
 fn what_cannot_be_is_refused_in_a_line() {
-    let fabric = Fabric::start("1MiB");
+    let fabric = ManagedFabric::start("1MiB");
     for (command, says) in [
         ("group create --members a,b --design epic-9", "\"epic-9\""),
         ("group create --members a,b --design multiwrite --mesh mesh-2x4", "expected a mesh of 2 ranks"),
@@ -234,7 +234,7 @@ fn what_cannot_be_is_refused_in_a_line() {
 
 #[test]
 fn a_name_reaches_the_manager_too() {
-    let fabric = Fabric::start("1MiB");
+    let fabric = ManagedFabric::start("1MiB");
     let port = fabric.manager.rsplit_once(':').unwrap().1;
     let output = quincunx(&format!("nodes --json --manager localhost:{port}"));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -243,7 +243,7 @@ fn a_name_reaches_the_manager_too() {
 /// Numbers are those of groups.
 #[test]
 fn a_group_without_a_name_is_called_by_its_number() {
-    let fabric = Fabric::start("1MiB");
+    let fabric = ManagedFabric::start("1MiB");
     fabric.text("group create --members a,b --design ring");
     assert_eq!(GroupId(1).to_string(), fabric.json("group show 1")["group"]["group"].to_string());
     assert_eq!(fabric.text("group destroy 1"), "group 1 is destroyed\n");
@@ -251,7 +251,7 @@ fn a_group_without_a_name_is_called_by_its_number() {
 
 #[test]
 fn perf_measures_on_a_fabric_that_runs_already_and_leaves_it_as_it_was() {
-    let fabric = Fabric::start("64MiB");
+    let fabric = ManagedFabric::start("64MiB");
     fabric.text("group create other --members a,b --design epic-3 --longest 64KiB");
     let held = || [fabric.json("nodes")["nodes"].clone(), fabric.json("group list")["groups"].clone()];
     let before = held();
@@ -266,7 +266,7 @@ fn perf_measures_on_a_fabric_that_runs_already_and_leaves_it_as_it_was() {
 
 #[test]
 fn two_runs_of_perf_share_a_fabric() {
-    let fabric = Fabric::start("64MiB");
+    let fabric = ManagedFabric::start("64MiB");
     std::thread::scope(|scope| {
         let run = || {
             rows(&fabric.ask("perf all_reduce --ranks 2 --design epic-3 --sizes 64KiB --iterations 3 --json"))
@@ -337,7 +337,7 @@ fn groups_that_contend_run_in_the_tree_and_among_their_hosts_are_right_and_say_h
 
 #[test]
 fn a_run_of_perf_that_fails_leaves_no_group_behind() {
-    let mut fabric = Fabric::start("64MiB");
+    let mut fabric = ManagedFabric::start("64MiB");
     drop(fabric.processes.pop().expect("a manager and a switch"));
     eventually("an end of the switch", || !fabric.text("nodes").contains("leaf"));
     let output = fabric.ask("perf all_reduce --ranks 4 --design epic-3 --sizes 64KiB --iterations 3 --json");
@@ -348,7 +348,7 @@ fn a_run_of_perf_that_fails_leaves_no_group_behind() {
 
 #[test]
 fn addresses_are_the_ranks_own_or_shared_and_no_more_than_ranks() {
-    let fabric = Fabric::start("64MiB");
+    let fabric = ManagedFabric::start("64MiB");
     let [a, b, c] = fabric.block;
     let run = |addresses: &str| {
         fabric.ask(&format!(
@@ -365,7 +365,7 @@ fn addresses_are_the_ranks_own_or_shared_and_no_more_than_ranks() {
 
 #[test]
 fn what_happens_is_logged_a_json_object_a_line() {
-    let mut fabric = Fabric::start("24KiB");
+    let mut fabric = ManagedFabric::start("24KiB");
     fabric.text(MAKE);
     fabric.text(&MAKE.replace("train", "late"));
     fabric.error("group create pair --members a,z --design epic-3");
@@ -398,7 +398,7 @@ fn what_happens_is_logged_a_json_object_a_line() {
 
 #[test]
 fn new_groups_pass_a_switch_by_that_drains_until_it_does_not() {
-    let fabric = Fabric::start("64KiB");
+    let fabric = ManagedFabric::start("64KiB");
     fabric.text(MAKE);
     let drained = fabric.text("nodes drain leaf");
     assert_eq!(drained, "leaf drains, and still has groups 1: stop it when they are over\n");
@@ -415,7 +415,7 @@ fn new_groups_pass_a_switch_by_that_drains_until_it_does_not() {
 
 #[test]
 fn a_group_whose_switch_is_killed_goes_on_and_has_both_numbers() {
-    let mut fabric = Fabric::start("64KiB");
+    let mut fabric = ManagedFabric::start("64KiB");
     fabric.text(MAKE);
     // SIGKILL.
     drop(fabric.processes.pop());
@@ -434,7 +434,7 @@ fn free_port() -> u16 {
 #[test]
 fn a_job_whose_switch_is_killed_goes_on_among_its_hosts_and_is_right() {
     let port = free_port();
-    let block = Fabric::start("1MiB").block.map(|part| part ^ 0x2a);
+    let block = ManagedFabric::start("1MiB").block.map(|part| part ^ 0x2a);
     let [_, b, c] = block;
     let mut manager = start(&format!("manager --listen 127.0.0.1:{port}"), None);
     listens_at(&mut manager);
@@ -466,7 +466,7 @@ fn a_manager_that_is_killed_starts_again_and_the_job_goes_on() {
     let folder = std::env::temp_dir().join(format!("quincunx-store-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let port = free_port();
-    let block = Fabric::start("1MiB").block.map(|part| part ^ 0x15);
+    let block = ManagedFabric::start("1MiB").block.map(|part| part ^ 0x15);
     let [_, b, c] = block;
     let manager = || {
         let store = folder.join("groups.sqlite");

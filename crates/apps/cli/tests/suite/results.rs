@@ -3,13 +3,13 @@
 use serde_json::Value;
 use std::path::PathBuf;
 
-use crate::operate::Fabric;
+use crate::operate::ManagedFabric;
 use crate::simulations::{error, json, quincunx};
 
 /// A result in a file, gone at the end.
-struct Kept(PathBuf);
+struct ResultFile(PathBuf);
 
-impl Kept {
+impl ResultFile {
     fn new(name: &str, bytes: &[u8]) -> Self {
         let path = std::env::temp_dir().join(format!("quincunx-{name}-{}.json", std::process::id()));
         std::fs::write(&path, bytes).unwrap();
@@ -27,7 +27,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for ResultFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
@@ -57,7 +57,7 @@ fn rows_are_held_against_those_of_the_same_design_and_size() {
         format!("sim all_reduce --design epic-3,ring --size 4KiB:64KiB:16 --set link.rate={rate} --json")
     };
     let [slow, fast] =
-        [("slow", "50Gbit/s"), ("fast", "100Gbit/s")].map(|(name, rate)| Kept::of(name, &run(rate)));
+        [("slow", "50Gbit/s"), ("fast", "100Gbit/s")].map(|(name, rate)| ResultFile::of(name, &run(rate)));
     let result = json(&quincunx(&["compare", slow.path(), fast.path(), "--json"]));
     let rows = result["rows"].as_array().unwrap();
     assert_eq!((rows.len(), &result["alone"]), (4, &Value::from(0)));
@@ -78,7 +78,7 @@ fn a_ratio_has_the_error_of_both_times() {
         format!(r#"{{"rows":[{{"design":"a","size":4,"time_us":{time},"time_stderr_us":{error}}}]}}"#)
     };
     let [first, second] = [("first", row(10.0, 0.3)), ("second", row(20.0, 0.8))]
-        .map(|(name, text)| Kept::new(name, text.as_bytes()));
+        .map(|(name, text)| ResultFile::new(name, text.as_bytes()));
     let result = json(&quincunx(&["compare", first.path(), second.path(), "--json"]));
     // 3 and 4 per cent are 5 per cent together, of 2.
     assert!((result["rows"][0]["ratio_stderr"].as_f64().unwrap() - 0.1).abs() < 1e-12, "{result}");
@@ -97,7 +97,7 @@ fn rows_that_say_the_same_of_themselves_belong_together_in_their_order() {
     // What came of them is not what was run.
     let second = rows([2.0, 30.0]).replace("met", "missed");
     let [first, second] = [("twice", rows([1.0, 10.0])), ("again", second)]
-        .map(|(name, text)| Kept::new(name, text.as_bytes()));
+        .map(|(name, text)| ResultFile::new(name, text.as_bytes()));
     let result = json(&quincunx(&["compare", first.path(), second.path(), "--json"]));
     let ratios: Vec<f64> =
         result["rows"].as_array().unwrap().iter().map(|row| row["ratio"].as_f64().unwrap()).collect();
@@ -130,8 +130,8 @@ fn simulated_rows_are_values_separated_by_commas_if_asked_for() {
 #[test]
 fn words_with_commas_are_one_field_of_csv() {
     let text = r#"{"rows":[{"design":"a, or \"b\"","time_us":2}]}"#;
-    let kept = Kept::new("commas", text.as_bytes());
-    let output = quincunx(&["compare", kept.path(), kept.path(), "--csv"]);
+    let file = ResultFile::new("commas", text.as_bytes());
+    let output = quincunx(&["compare", file.path(), file.path(), "--csv"]);
     let csv = String::from_utf8_lossy(&output.stdout);
     assert!(csv.contains("\n\"a, or \"\"b\"\"\",time_us,2.0,1.0,,2.0"), "{csv}");
 }
@@ -143,13 +143,13 @@ fn rows_without_another_are_counted_and_none_at_all_is_an_error() {
         ("one", r#"{"rows":[{"design":"b","time_us":3}]}"#),
         ("none", r#"{"rows":[]}"#),
     ]
-    .map(|(name, text)| Kept::new(name, text.as_bytes()));
+    .map(|(name, text)| ResultFile::new(name, text.as_bytes()));
     let result = json(&quincunx(&["compare", both.path(), one.path(), "--json"]));
     assert_eq!(
         (&result["rows"][0]["what"], &result["rows"][0]["ratio"], &result["alone"]),
         (&"b".into(), &3.0.into(), &1.into())
     );
-    let text = Kept::new("text", b"time 3 us");
+    let text = ResultFile::new("text", b"time 3 us");
     for (second, part) in [
         (none.path(), "found none in both"),
         (text.path(), "what a command prints with --json"),
@@ -190,7 +190,7 @@ fn shells_complete_commands_and_man_has_a_page_of_each() {
 
 #[test]
 fn a_group_that_has_fallen_back_says_so_and_why_in_table_and_json() {
-    let fabric = Fabric::start("4KiB");
+    let fabric = ManagedFabric::start("4KiB");
     let perf = "perf all_reduce --ranks 2 --design epic-3 --sizes 4KiB --iterations 2";
     let result = json(&fabric.ask(&format!("{perf} --json")));
     let row = &result["rows"][0];

@@ -8,12 +8,12 @@ use std::process::Command;
 use crate::processes::{Ending, eventually, listens_at, quincunx, rows, start};
 
 /// What a test has for itself: a folder, and addresses of loopback.
-struct Place {
+struct TestEnvironment {
     folder: PathBuf,
     block: String,
 }
 
-impl Place {
+impl TestEnvironment {
     fn new(name: &str, mark: u8) -> Self {
         let [.., high, low] = std::process::id().to_be_bytes();
         let folder = std::env::temp_dir().join(format!("quincunx-{name}-{}", std::process::id()));
@@ -22,7 +22,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestEnvironment {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.folder);
     }
@@ -44,7 +44,7 @@ fn groups(manager: &str) -> Vec<Value> {
 }
 
 /// A job of two ranks goes on while the manager that serves is `stop`ped and the one that stands by takes its groups over.
-fn takes_over(place: &Place, store: &str, stop: impl FnOnce(&Ending)) -> Ending {
+fn takes_over(environment: &TestEnvironment, store: &str, stop: impl FnOnce(&Ending)) -> Ending {
     let ports = [free_port(), free_port()];
     let manager = |port: u16| {
         start(
@@ -56,7 +56,8 @@ fn takes_over(place: &Place, store: &str, stop: impl FnOnce(&Ending)) -> Ending 
     listens_at(&mut first);
     let mut second = manager(ports[1]);
     let both = format!("127.0.0.1:{},127.0.0.1:{}", ports[0], ports[1]);
-    let _switch = start(&format!("switch --name leaf --address {}.250 --manager {both}", place.block), None);
+    let _switch =
+        start(&format!("switch --name leaf --address {}.250 --manager {both}", environment.block), None);
     eventually("a switch", || {
         let nodes = quincunx(&format!("nodes --json --manager {both}"));
         let json: Value = serde_json::from_slice(&nodes.stdout).unwrap_or_default();
@@ -82,9 +83,9 @@ fn takes_over(place: &Place, store: &str, stop: impl FnOnce(&Ending)) -> Ending 
 
 #[test]
 fn who_stands_by_takes_over_from_a_manager_that_is_killed_and_the_job_goes_on() {
-    let place = Place::new("standby", 0x33);
-    let store = place.folder.join("groups.sqlite");
-    takes_over(&place, store.to_str().unwrap(), |manager| signal(manager, "-KILL"));
+    let environment = TestEnvironment::new("standby", 0x33);
+    let store = environment.folder.join("groups.sqlite");
+    takes_over(&environment, store.to_str().unwrap(), |manager| signal(manager, "-KILL"));
 }
 
 #[cfg(not(feature = "etcd"))]
@@ -104,10 +105,10 @@ mod in_etcd {
     use std::process::Stdio;
 
     /// An etcd of one member; where it serves.
-    fn etcd(place: &Place) -> (Ending, String) {
+    fn etcd(environment: &TestEnvironment) -> (Ending, String) {
         let [client, peer] = [free_port(), free_port()].map(|port| format!("http://127.0.0.1:{port}"));
         let mut command = Command::new("etcd");
-        command.arg("--data-dir").arg(place.folder.join("etcd"));
+        command.arg("--data-dir").arg(environment.folder.join("etcd"));
         command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
         command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
         command.args(["--initial-cluster", &format!("default={peer}")]);
@@ -121,11 +122,11 @@ mod in_etcd {
     #[test]
     fn who_stands_by_takes_over_by_lease_from_a_manager_that_is_stopped_and_that_one_ends_when_it_wakes_up() {
         need!(program("etcd", "etcd-server"));
-        let place = Place::new("lease", 0x3c);
-        let (_etcd, at) = etcd(&place);
+        let environment = TestEnvironment::new("lease", 0x3c);
+        let (_etcd, at) = etcd(&environment);
         // It does not close its connections, and the kernel still takes new ones for it.
         let mut stopped =
-            takes_over(&place, &format!("etcd://{at}/fabric"), |manager| signal(manager, "-STOP"));
+            takes_over(&environment, &format!("etcd://{at}/fabric"), |manager| signal(manager, "-STOP"));
         signal(&stopped, "-CONT");
         let mut said = String::new();
         stopped.0.stderr.take().expect("asked for").read_to_string(&mut said).unwrap();
@@ -139,8 +140,8 @@ mod in_etcd {
     #[test]
     fn a_manager_whose_etcd_is_gone_ends_and_says_so() {
         need!(program("etcd", "etcd-server"));
-        let place = Place::new("gone", 0x35);
-        let (etcd, at) = etcd(&place);
+        let environment = TestEnvironment::new("gone", 0x35);
+        let (etcd, at) = etcd(&environment);
         let mut manager = start(&format!("manager --listen 127.0.0.1:0 --store etcd://{at}"), None);
         listens_at(&mut manager);
         drop(etcd);
@@ -153,8 +154,8 @@ mod in_etcd {
     #[test]
     fn a_store_that_another_manager_has_or_that_is_not_there_is_an_error_in_a_line() {
         need!(program("etcd", "etcd-server"));
-        let place = Place::new("taken", 0x36);
-        let (_etcd, at) = etcd(&place);
+        let environment = TestEnvironment::new("taken", 0x36);
+        let (_etcd, at) = etcd(&environment);
         let mut manager = start(&format!("manager --listen 127.0.0.1:0 --store etcd://{at}/one"), None);
         listens_at(&mut manager);
         let mut other = start(&format!("manager --listen 127.0.0.1:0 --store etcd://{at}/two"), None);

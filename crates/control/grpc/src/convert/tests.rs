@@ -188,8 +188,8 @@ proptest! {
         let role = if is_switch { Role::Switch } else { Role::Host };
         let (address, memory) = (ip, ByteCount::new(memory));
         let encapsulation = if is_ethernet { Encapsulation::Ethernet } else { Encapsulation::Udp };
-        let links = links.into_iter().map(|(neighbour, lanes, rate)| {
-            LinkReport { neighbour, lanes, rate: BitRate::new(rate) }
+        let links = links.into_iter().map(|(neighbour, parallel_links, rate)| {
+            LinkReport { neighbour, parallel_links, rate: BitRate::new(rate) }
         });
         let node = NodeDescription {
             role,
@@ -221,7 +221,7 @@ fn summary(state: GroupState, fallback: Option<Fallback>) -> GroupSummary {
         switches: vec![Holding { node: "s".to_string(), endpoints: 2, memory, offset }],
         conflicts: 1,
         lease: Some(Duration::from_secs(3)),
-        remade: Some(Remade {
+        recreated: Some(RecreatedGroup {
             earlier: vec![GroupId(1), GroupId(2)],
             first: 7,
             failure: GroupFailure { node: "s".to_string(), reason: "gone".to_string() },

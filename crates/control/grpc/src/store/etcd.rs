@@ -1,7 +1,7 @@
 //! The store in etcd: whoever holds a lease there is the manager, and each change is a transaction that fails when the lease is not his any
 //! more. So a manager that was stopped, or cut off, and wakes up beside its successor changes nothing, and ends.
 
-use super::{Kept, Store, StoreError, VERSION};
+use super::{Store, StoreError, StoredState, VERSION};
 use crate::client::root_cause;
 use crate::{Credentials, ManagerAddress, convert, proto};
 use etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
@@ -68,7 +68,7 @@ impl EtcdStore {
         prefix: &str,
         credentials: Option<&Credentials>,
         lost: &mpsc::Sender<StoreError>,
-    ) -> Result<(Self, Kept), StoreError> {
+    ) -> Result<(Self, StoredState), StoreError> {
         if credentials.is_none() && !members.iter().all(ManagerAddress::is_loopback) {
             return Err(StoreError::Bare { place });
         }
@@ -93,10 +93,10 @@ impl EtcdStore {
             lease: LeaseClient::new(channel),
         };
         let until = Instant::now() + OPENING;
-        let (lease, granted, revision, kept) = runtime.block_on(etcd.take(until))?;
+        let (lease, granted, revision, stored) = runtime.block_on(etcd.take(until))?;
         let hold = etcd.clone().hold(lease, granted, lost.clone());
         runtime.spawn(hold);
-        Ok((Self { runtime: Some(runtime), etcd, lease, revision, granted }, kept))
+        Ok((Self { runtime: Some(runtime), etcd, lease, revision, granted }, stored))
     }
 
     /// Makes a change, if the lease is still this manager's.
@@ -226,7 +226,7 @@ impl Etcd {
     }
 
     /// Becomes the manager, if nobody is: the lease, how long it runs, its revision, and what was kept.
-    async fn take(&self, until: Instant) -> Result<(i64, Duration, i64, Kept), StoreError> {
+    async fn take(&self, until: Instant) -> Result<(i64, Duration, i64, StoredState), StoreError> {
         let taken = || StoreError::Taken { place: self.place.clone() };
         if !self.range(self.leader(), Vec::new(), until).await?.is_empty() {
             return Err(taken());
@@ -251,8 +251,8 @@ impl Etcd {
         };
         // '0' comes after '/'.
         let (first, end) = (self.key(""), format!("{}0", self.prefix).into_bytes());
-        let kept = self.read(self.range(first, end, until).await?)?;
-        if kept.is_none() {
+        let stored = self.read(self.range(first, end, until).await?)?;
+        if stored.is_none() {
             let compare = vec![created(self.leader(), revision)];
             let success = vec![RequestOp { request: Some(self.put("version", VERSION.to_string())) }];
             if !self.txn(TxnRequest { compare, success, failure: Vec::new() }, until).await? {
@@ -260,12 +260,12 @@ impl Etcd {
             }
         }
         let seconds = u64::try_from(granted.ttl).unwrap_or_default();
-        Ok((granted.id, Duration::from_secs(seconds), revision, kept.unwrap_or_default()))
+        Ok((granted.id, Duration::from_secs(seconds), revision, stored.unwrap_or_default()))
     }
 
     /// What was kept; nothing, if nobody has kept anything.
-    fn read(&self, found: Vec<KeyValue>) -> Result<Option<Kept>, StoreError> {
-        let (mut kept, mut version) = (Kept::default(), None);
+    fn read(&self, found: Vec<KeyValue>) -> Result<Option<StoredState>, StoreError> {
+        let (mut stored, mut version) = (StoredState::default(), None);
         let number = |value: &[u8]| std::str::from_utf8(value).ok()?.parse::<u32>().ok();
         for KeyValue { key, value, .. } in found {
             let key = String::from_utf8(key).map_err(|_| self.contents("a key that is no text"))?;
@@ -275,21 +275,21 @@ impl Etcd {
             match name.split_once('/') {
                 None if name == "manager" => {}
                 None if name == "version" => version = Some(number(&value).ok_or_else(wrong)?),
-                None if name == "numbers" => kept.numbers = number(&value).ok_or_else(wrong)?,
+                None if name == "numbers" => stored.numbers = number(&value).ok_or_else(wrong)?,
                 Some(("groups", _)) => {
                     let record = proto::GroupRecord::decode(&value[..]).map_err(|_| wrong())?;
-                    kept.groups.push(
+                    stored.groups.push(
                         convert::decode_record(record).map_err(|error| self.contents(error.to_string()))?,
                     );
                 }
-                Some(("revoked", who)) => kept.revoked.push(who.to_owned()),
+                Some(("revoked", who)) => stored.revoked.push(who.to_owned()),
                 _ => return Err(wrong()),
             }
         }
-        kept.groups.sort_by_key(|(record, _)| record.group);
+        stored.groups.sort_by_key(|(record, _)| record.group);
         match version {
-            None if kept.groups.is_empty() => Ok(None),
-            Some(VERSION) => Ok(Some(kept)),
+            None if stored.groups.is_empty() => Ok(None),
+            Some(VERSION) => Ok(Some(stored)),
             None => Err(self.contents("no version")),
             Some(other) => Err(self.contents(format!("version {other}"))),
         }
@@ -382,7 +382,7 @@ mod tests {
             Self { member: at.parse().unwrap(), folder, process }
         }
 
-        fn open(&self, prefix: &str) -> Result<(EtcdStore, Kept), StoreError> {
+        fn open(&self, prefix: &str) -> Result<(EtcdStore, StoredState), StoreError> {
             let (lost, _) = mpsc::channel(1);
             EtcdStore::open(prefix.into(), std::slice::from_ref(&self.member), prefix, None, &lost)
         }
@@ -407,8 +407,8 @@ mod tests {
     fn what_was_kept_is_there_for_the_next_manager_and_for_no_other_fabrics() {
         need!(program("etcd", "etcd-server"));
         let server = Server::start("kept");
-        let (store, kept) = server.open("one").unwrap();
-        assert_eq!((kept.numbers, kept.groups.len()), (1, 0));
+        let (store, stored) = server.open("one").unwrap();
+        assert_eq!((stored.numbers, stored.groups.len()), (1, 0));
         store.keep(&Change::Numbers(65), "").unwrap();
         for group in [11, 3, 4] {
             store.keep(&Change::Put(record(group)), "train").unwrap();
@@ -419,11 +419,14 @@ mod tests {
             store.keep_revoked(who, lift).unwrap();
         }
         drop(store);
-        let (_one, kept) = server.open("one").unwrap();
+        let (_one, stored) = server.open("one").unwrap();
         let groups = [3, 11].map(|group| (*record(group), "train".to_owned())).to_vec();
-        assert_eq!((kept.numbers, kept.groups, kept.revoked), (129, groups, vec!["tenant/blue".to_owned()]));
-        let (_other, kept) = server.open("one-more").unwrap();
-        assert_eq!((kept.numbers, kept.groups.len()), (1, 0));
+        assert_eq!(
+            (stored.numbers, stored.groups, stored.revoked),
+            (129, groups, vec!["tenant/blue".to_owned()])
+        );
+        let (_other, stored) = server.open("one-more").unwrap();
+        assert_eq!((stored.numbers, stored.groups.len()), (1, 0));
     }
 
     #[test]
@@ -441,16 +444,16 @@ mod tests {
         );
         let late = first.keep(&Change::Numbers(129), "");
         assert!(matches!(late, Err(StoreError::Lost { .. })), "{late:?}");
-        let (second, kept) = server.open("one").unwrap();
-        assert_eq!(kept.numbers, 65);
+        let (second, stored) = server.open("one").unwrap();
+        assert_eq!(stored.numbers, 65);
         second.keep(&Change::Put(record(3)), "").unwrap();
         for change in [Change::Numbers(193), Change::Put(record(5)), Change::Remove(GroupId(3))] {
             assert!(matches!(first.keep(&change, ""), Err(StoreError::Lost { .. })), "{change:?}");
         }
         assert!(first.keep_revoked("node/leaf1", false).is_err());
         drop((first, second));
-        let (_third, kept) = server.open("one").unwrap();
-        assert_eq!((kept.numbers, kept.groups.len(), kept.revoked.len()), (65, 1, 0));
+        let (_third, stored) = server.open("one").unwrap();
+        assert_eq!((stored.numbers, stored.groups.len(), stored.revoked.len()), (65, 1, 0));
     }
 
     #[test]
@@ -461,8 +464,8 @@ mod tests {
         std::thread::sleep(first.granted * 2);
         first.keep(&Change::Numbers(65), "").unwrap();
         drop(first);
-        let (_second, kept) = server.open("one").unwrap();
-        assert_eq!(kept.numbers, 65);
+        let (_second, stored) = server.open("one").unwrap();
+        assert_eq!(stored.numbers, 65);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The store as an SQLite file: everything is on the disk before the manager does what follows from it. The file is locked as long as its
 //! manager lives, so that the next one can wait for its end, however that comes.
 
-use super::{Kept, Store, StoreError, VERSION};
+use super::{Store, StoreError, StoredState, VERSION};
 use crate::{convert, proto};
 use prost::Message;
 use quincunx_collective::GroupId;
@@ -24,7 +24,7 @@ pub(crate) struct FileStore {
 
 impl FileStore {
     /// Opens the file, which need not be there, and reads what was kept.
-    pub(crate) fn open(path: &Path) -> Result<(Self, Kept), StoreError> {
+    pub(crate) fn open(path: &Path) -> Result<(Self, StoredState), StoreError> {
         let name = path.display().to_string();
         let sqlite = |error: rusqlite::Error| match error.sqlite_error_code() {
             Some(rusqlite::ErrorCode::DatabaseBusy) => StoreError::Taken { place: name.clone() },
@@ -71,7 +71,7 @@ impl FileStore {
             let rows = query.query_map([], |row| row.get::<_, String>(0)).map_err(sqlite)?;
             rows.collect::<Result<Vec<_>, _>>().map_err(sqlite)?
         };
-        Ok((Self { path: name, connection }, Kept { numbers, groups, revoked }))
+        Ok((Self { path: name, connection }, StoredState { numbers, groups, revoked }))
     }
 }
 
@@ -142,16 +142,16 @@ mod tests {
     #[test]
     fn what_was_kept_is_there_when_the_file_is_opened_again() {
         let file = File::new("kept");
-        let (store, kept) = FileStore::open(&file.0).unwrap();
-        assert_eq!((kept.numbers, kept.groups.len()), (1, 0));
+        let (store, stored) = FileStore::open(&file.0).unwrap();
+        assert_eq!((stored.numbers, stored.groups.len()), (1, 0));
         store.keep(&Change::Numbers(65), "").unwrap();
         store.keep(&Change::Put(record(3)), "train").unwrap();
         store.keep(&Change::Put(record(4)), "").unwrap();
         store.keep(&Change::Numbers(129), "").unwrap();
         store.keep(&Change::Remove(GroupId(4)), "").unwrap();
         drop(store);
-        let (_, kept) = FileStore::open(&file.0).unwrap();
-        assert_eq!((kept.numbers, kept.groups), (129, vec![(*record(3), "train".to_owned())]));
+        let (_, stored) = FileStore::open(&file.0).unwrap();
+        assert_eq!((stored.numbers, stored.groups), (129, vec![(*record(3), "train".to_owned())]));
     }
 
     #[test]

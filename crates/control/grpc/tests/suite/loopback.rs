@@ -389,13 +389,13 @@ fn why_a_request_was_refused_is_known_by_its_name_until_a_group_has_it() {
 #[test]
 fn a_switch_that_says_its_link_is_down_ends_the_group_on_it() {
     let mut config = config();
-    config.manager.remakes = false;
+    config.manager.recreates = false;
     let cluster = Cluster::tree(4, config);
     let group = cluster.init_group(&request(4, "epic-2")).unwrap().group;
     let nodes = cluster.client.list_nodes().unwrap();
     let leaf = nodes.iter().find(|node| node.description.name == "switch-1").unwrap();
     let mut links = leaf.description.links.clone();
-    links.iter_mut().filter(|link| link.neighbour == "switch-0").for_each(|link| link.lanes = 0);
+    links.iter_mut().filter(|link| link.neighbour == "switch-0").for_each(|link| link.parallel_links = 0);
     cluster.nodes["switch-1"].reporter().update_links(&links);
     let failure = cluster.expect_failure(group, "switch-1");
     assert!(failure.reason.contains("its link between") && failure.reason.contains("is down"), "{failure}");

@@ -300,11 +300,11 @@ fn who_holds_a_switch_is_told_of_ones_own_groups_and_of_others_in_sum() {
 /// A group of a tenant's four hosts under one switch, which also have a way to each other over two; the tenant may have so much memory. What the group took, and what the hosts hear when the one switch goes.
 fn made_anew_with(limit: Option<ByteCount>) -> (ByteCount, Instruction) {
     let secured = Secured::start(|config| {
-        config.manager.remakes = true;
+        config.manager.recreates = true;
         config.quotas.default = Quota { switch_memory: limit, ..Quota::default() };
     });
     let linked = |node: NodeDescription, neighbours: &[&str]| {
-        let link = |name: &&str| LinkReport { neighbour: (*name).into(), lanes: 1, rate: None };
+        let link = |name: &&str| LinkReport { neighbour: (*name).into(), parallel_links: 1, rate: None };
         NodeDescription { links: neighbours.iter().map(link).collect(), ..node }
     };
     let leaf = |number: u8, neighbours: &[&str]| {

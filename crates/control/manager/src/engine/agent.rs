@@ -160,7 +160,7 @@ impl AgentNode {
                     _ => self.release_again(*session, out),
                 }
             }
-            _ => out.drop_frame(port, ControlDrop::Senseless),
+            _ => out.drop_frame(port, ControlDrop::ProtocolViolation),
         }
     }
 

@@ -88,7 +88,7 @@ impl ClientNode {
                 self.stage = Stage::Idle;
                 out.emit(ControlEvent::Ended { group, had_vanished: !was_known && !may_be_done });
             }
-            _ => out.drop_frame(port, ControlDrop::Senseless),
+            _ => out.drop_frame(port, ControlDrop::ProtocolViolation),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A manager as an engine: its connections, what it has kept itself or has a store keep, and the requests of clients.
 
-use super::store::Kept;
+use super::store::StoredState;
 use super::{
     ControlCommand, ControlDrop, ControlEvent, ControlNode, ControlTimer, Message, Pair, Session, say,
 };
@@ -29,7 +29,7 @@ pub struct ManagerNode {
     waiting: usize,
     journal: Journal,
     /// What it has kept itself.
-    kept: Kept,
+    stored: StoredState,
     /// If it is one of two.
     pair: Option<Pair>,
     /// All its nodes have been there.
@@ -59,7 +59,7 @@ impl ManagerNode {
             next_request: 0,
             waiting: 0,
             journal: Journal::default(),
-            kept: Kept::new(),
+            stored: StoredState::new(),
             pair,
             was_complete: false,
             serves: pair.is_none_or(|pair| !pair.stands_by),
@@ -72,7 +72,7 @@ impl ManagerNode {
 
     fn keep(&mut self, change: Change, out: &mut impl Sink<ControlNode>) {
         let Some(pair) = self.pair else {
-            self.kept.change(change);
+            self.stored.change(change);
             return self.journal.kept(true);
         };
         say(PortId(pair.agents), Message::Keep { term: self.epoch, change }, out);
@@ -152,7 +152,7 @@ impl ManagerNode {
                         say(port, Message::Ended { group, was_known: true }, out);
                     }
                 }
-                Action::Begin { .. } | Action::Remake { .. } | Action::GivenBack { .. } => {}
+                Action::Begin { .. } | Action::Recreate { .. } | Action::GivenBack { .. } => {}
                 Action::SetTimer { timer, after } => out.set_timer(ControlTimer::Manager(timer), after),
                 Action::CancelTimer { timer } => out.cancel_timer(ControlTimer::Manager(timer)),
             }
@@ -195,14 +195,14 @@ impl ManagerNode {
     ) {
         match message {
             Message::Lease { term, numbers, records } => self.begin(*term, *numbers, records, out),
-            Message::Kept { is_kept: false } | Message::Over if self.serves => self.stop(out),
+            Message::KeepReply { is_kept: false } | Message::Over if self.serves => self.stop(out),
             Message::Serves if !self.serves => {
                 let store = self.pair.map_or(0, |pair| pair.agents);
                 say(PortId(store), Message::Take, out);
             }
             // Who stands by is not there for anybody.
             _ if !self.serves => out.drop_frame(port, ControlDrop::NotAttached),
-            Message::Kept { is_kept: true } => {
+            Message::KeepReply { is_kept: true } => {
                 self.journal.kept(true);
                 self.perform(Vec::new(), out);
             }
@@ -276,7 +276,7 @@ impl ManagerNode {
                     own.manager.disconnect(&name, "its connection is gone", actions);
                 });
             }
-            _ => out.drop_frame(port, ControlDrop::Senseless),
+            _ => out.drop_frame(port, ControlDrop::ProtocolViolation),
         }
     }
 
@@ -302,7 +302,7 @@ impl ManagerNode {
                 self.connections.clear();
                 self.given.clear();
                 self.epoch += 1;
-                let (numbers, records) = self.kept.all();
+                let (numbers, records) = self.stored.all();
                 let numbers = if self.mutation == Some(Mutation::ReusesNumbers) { 1 } else { numbers };
                 let mut actions = Vec::new();
                 self.manager = self.manager.again(numbers, records, &mut actions);

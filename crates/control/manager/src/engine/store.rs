@@ -11,12 +11,12 @@ use quincunx_engine::{PortId, Sink};
 
 /// Group numbers that are given away, and the groups that are ready.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Kept {
+pub(super) struct StoredState {
     pub(super) numbers: u32,
     pub(super) records: BTreeMap<GroupId, GroupRecord>,
 }
 
-impl Kept {
+impl StoredState {
     pub(super) const fn new() -> Self {
         Self { numbers: 1, records: BTreeMap::new() }
     }
@@ -40,13 +40,13 @@ impl Kept {
 pub struct StoreNode {
     /// The how-manieth lease it is.
     term: u32,
-    kept: Kept,
+    stored: StoredState,
     mutation: Option<Mutation>,
 }
 
 impl StoreNode {
     pub(super) const fn new(mutation: Option<Mutation>) -> Self {
-        Self { term: 1, kept: Kept::new(), mutation }
+        Self { term: 1, stored: StoredState::new(), mutation }
     }
 
     pub(super) fn hear(&mut self, port: PortId, message: &Message, out: &mut impl Sink<ControlNode>) {
@@ -54,24 +54,24 @@ impl StoreNode {
             Message::Keep { term, change } => {
                 let is_kept = *term == self.term || self.mutation == Some(Mutation::KeepsForAnybody);
                 if is_kept {
-                    self.kept.change(change.clone());
+                    self.stored.change(change.clone());
                 }
-                say(port, Message::Kept { is_kept }, out);
+                say(port, Message::KeepReply { is_kept }, out);
             }
             Message::Take => self.expire(port, out),
-            _ => out.drop_frame(port, ControlDrop::Senseless),
+            _ => out.drop_frame(port, ControlDrop::ProtocolViolation),
         }
     }
 
     /// The lease is over, and this one has the next: his changes alone are taken from here on.
     fn expire(&mut self, port: PortId, out: &mut impl Sink<ControlNode>) {
         self.term += 1;
-        let (numbers, records) = self.kept.all();
+        let (numbers, records) = self.stored.all();
         say(port, Message::Lease { term: self.term, numbers, records }, out);
     }
 
     pub(super) fn assert_invariants(&self) {
-        let keys: Vec<_> = self.kept.records.values().filter_map(|record| record.request.key).collect();
+        let keys: Vec<_> = self.stored.records.values().filter_map(|record| record.request.key).collect();
         let distinct: BTreeSet<_> = keys.iter().collect();
         assert_eq!(keys.len(), distinct.len(), "two groups are kept for one request");
     }

@@ -479,7 +479,7 @@ impl Manager {
                 out.push(Action::Destroyed { request, silent: Vec::new() });
             }
             if self.groups.contains_key(&group) {
-                self.remake(group, out);
+                self.recreate(group, out);
             }
         }
         for (request, wanted) in core::mem::take(&mut self.delayed) {

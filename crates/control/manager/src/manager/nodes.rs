@@ -13,14 +13,14 @@ use quincunx_wire::{Endpoint, QpNumber};
 /// All attached nodes.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct Nodes {
-    nodes: BTreeMap<String, Node>,
+    nodes: BTreeMap<String, AttachedNode>,
     /// By address and share, also of nodes that are gone: a node that comes back does not get the queue pairs of its former
     /// life, for which packets may still be under way.
     next_qp: BTreeMap<(IpAddr, u8), u32>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Node {
+struct AttachedNode {
     description: NodeDescription,
     taken: BTreeMap<GroupId, Taken>,
     memory: SwitchMemory,
@@ -69,7 +69,10 @@ impl Nodes {
             }
         }
         let memory = SwitchMemory::new(description.memory, description.memory_unit);
-        self.nodes.insert(name.clone(), Node { description, taken: BTreeMap::new(), memory, drains: false });
+        self.nodes.insert(
+            name.clone(),
+            AttachedNode { description, taken: BTreeMap::new(), memory, drains: false },
+        );
         Ok(())
     }
 

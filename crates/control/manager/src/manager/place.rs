@@ -217,7 +217,8 @@ impl Manager {
 
     /// Whether the tree's ports at a switch serve no other group (EPIC 6.2: ingress buffers of fixed functions cannot be shared).
     fn admit_ports(&self, switch: &str, links: &[MapLink]) -> Result<(), Fallback> {
-        let has = |link: &&MapLink| self.map.ends(**link).contains(&switch) && !self.map.has_lane(**link);
+        let has =
+            |link: &&MapLink| self.map.ends(**link).contains(&switch) && !self.map.has_free_link(**link);
         let Some(&link) = links.iter().find(has) else { return Ok(()) };
         let holders = self.map.trees(link).iter();
         Err(Fallback::PortTaken {

@@ -2,7 +2,7 @@
 
 use super::life::State;
 use super::nodes::Taken;
-use super::{Action, ManagedGroup, Manager, ManagerConfig, ManagerTimer, Remade};
+use super::{Action, ManagedGroup, Manager, ManagerConfig, ManagerTimer, RecreatedGroup};
 use crate::memory::Region;
 use crate::{Fallback, GroupRequest};
 use alloc::boxed::Box;
@@ -44,7 +44,7 @@ pub struct GroupRecord {
     /// Links that more than one of its edges crosses.
     pub conflicts: u32,
     /// What it goes on from, if it was made anew.
-    pub remade: Option<Remade>,
+    pub recreated: Option<RecreatedGroup>,
     /// Whether it locks its memory for each of its collectives.
     pub contends: bool,
 }
@@ -63,7 +63,7 @@ impl Manager {
         for record in records {
             let contends = record.contends;
             let GroupRecord { group, request, design, fallback, nodes, switches, links, .. } = record;
-            let (conflicts, remade) = (record.conflicts, record.remade);
+            let (conflicts, recreated) = (record.conflicts, record.recreated);
             let taken = |(endpoints, region)| Taken { endpoints, region, leaves: false };
             let entry = ManagedGroup {
                 request,
@@ -78,10 +78,10 @@ impl Manager {
                 links,
                 conflicts,
                 lease: None,
-                remade,
+                recreated,
                 uses: contends.then(BTreeMap::new),
             };
-            let earlier = entry.remade.iter().flat_map(|remade| &remade.earlier);
+            let earlier = entry.recreated.iter().flat_map(|recreated| &recreated.earlier);
             manager.became.extend(earlier.map(|&earlier| (earlier, group)));
             manager.next_group = manager.next_group.max(group.0 + 1);
             manager.groups.insert(group, entry);
@@ -107,7 +107,7 @@ impl Manager {
             switches: entry.switches.clone(),
             links: entry.links.clone(),
             conflicts: entry.conflicts,
-            remade: entry.remade.clone(),
+            recreated: entry.recreated.clone(),
             contends: entry.uses.is_some(),
         }
     }

@@ -83,8 +83,10 @@ impl Observer {
                 Action::CancelTimer { timer } => {
                     self.timers.remove(&timer);
                 }
-                Action::Keep(_) | Action::Begin { .. } | Action::Remake { .. } | Action::GivenBack { .. } => {
-                }
+                Action::Keep(_)
+                | Action::Begin { .. }
+                | Action::Recreate { .. }
+                | Action::GivenBack { .. } => {}
                 Action::Instruct { node, instruction } => {
                     prop_assert!(
                         self.attached.contains(&node),

@@ -55,7 +55,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let config = ManagerConfig { remakes: true, ..config() };
+        let config = ManagerConfig { recreates: true, ..config() };
         let mut world = Self {
             manager: Manager::new(CATALOG, config),
             nodes: BTreeMap::new(),
@@ -81,7 +81,7 @@ impl World {
                 Action::Answer { answer: Ok(summary), .. } => {
                     self.living.insert(summary.group);
                 }
-                Action::Remake { from, group } => {
+                Action::Recreate { from, group } => {
                     self.living.remove(&from);
                     self.living.insert(group);
                     self.made_anew += 1;

@@ -10,6 +10,6 @@ mod lifecycles;
 mod manager;
 mod memory;
 mod policies;
+mod recreate;
 mod release;
-mod remake;
 mod site;

@@ -12,7 +12,7 @@ fn by(name: &str) -> ManagerConfig {
 }
 
 fn link(neighbour: String, rate: Option<u64>) -> LinkReport {
-    LinkReport { neighbour, lanes: 1, rate: rate.and_then(BitRate::new) }
+    LinkReport { neighbour, parallel_links: 1, rate: rate.and_then(BitRate::new) }
 }
 
 /// Two leaves with two hosts each, joined by two spines: s0 and s1 are leaves, s2 and s3 spines.
@@ -87,7 +87,7 @@ fn edge_disjoint_trees_share_no_link() {
 #[test]
 fn cables_side_by_side_have_a_tree_each() {
     let mut nodes = clos();
-    nodes[0].links.iter_mut().for_each(|link| link.lanes = 2);
+    nodes[0].links.iter_mut().for_each(|link| link.parallel_links = 2);
     let mut site = Site::of(by("edge-disjoint"), nodes);
     for expected in [true, true, false] {
         let group = site.init(&of(&[0, 1], "epic-2"));
@@ -231,7 +231,7 @@ fn a_queue_pair_too_few_for_tree_ring_and_locks_is_one_too_few() {
 fn who_is_cut_off_is_in_no_network_and_no_tree_leads_there() {
     let mut site = Site::of(by("spatial"), clos());
     let mut links = clos()[0].links.clone();
-    links.iter_mut().filter(|link| link.neighbour == "r0").for_each(|link| link.lanes = 0);
+    links.iter_mut().filter(|link| link.neighbour == "r0").for_each(|link| link.parallel_links = 0);
     site.manager.update_links("s0", links, &mut Vec::new()).unwrap();
     let group = site.init(&of(&[0, 1], "epic-2"));
     let summary = site.summary(group);

@@ -77,7 +77,7 @@ fn ranks_may_be_done_before_all_have_joined() {
 
 /// A group that has lost its switch; its ranks have not yet stopped.
 fn suspended() -> (Site, GroupId) {
-    let mut site = Site::with(ManagerConfig { remakes: true, ..config() }, 1, 2);
+    let mut site = Site::with(ManagerConfig { recreates: true, ..config() }, 1, 2);
     let group = site.init(&request(2, "epic-2"));
     site.detach("s0");
     (site, group)

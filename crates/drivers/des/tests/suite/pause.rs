@@ -1,6 +1,6 @@
 //! Pauses: where queues would drop, senders wait, and as little as they must.
 
-use crate::common::{HEADER, Order, Told, Toy, Wire, nanos, slow_link, store_and_forward};
+use crate::common::{HEADER, Order, Toy, ToyEvent, Wire, nanos, slow_link, store_and_forward};
 use quincunx_driver_des::{
     DirectionStatistics, Emitted, Limits, LinkConfig, LinkIndex, PauseConfig, QueueConfig, Simulation,
     Stopped,
@@ -37,7 +37,7 @@ fn chain(relays: usize, seed: u64) -> Simulation<Toy, Wire> {
 }
 
 /// The first end sends; what arrives until nothing is due.
-fn run(simulation: &mut Simulation<Toy, Wire>) -> Vec<Emitted<Told>> {
+fn run(simulation: &mut Simulation<Toy, Wire>) -> Vec<Emitted<ToyEvent>> {
     let (first, _) = simulation.engines().next().unwrap();
     let send = Order::Send { port: PORT, frames: FRAMES, length: (LENGTH - HEADER) as usize };
     simulation.command(first, send).unwrap();
@@ -48,10 +48,10 @@ fn run(simulation: &mut Simulation<Toy, Wire>) -> Vec<Emitted<Told>> {
     told
 }
 
-fn arrived(told: &[Emitted<Told>]) -> Vec<(u64, Instant)> {
-    let one = |emitted: &Emitted<Told>| match emitted.event {
-        Told::Arrived { number, .. } => Some((number, emitted.at)),
-        Told::Fired(_) => None,
+fn arrived(told: &[Emitted<ToyEvent>]) -> Vec<(u64, Instant)> {
+    let one = |emitted: &Emitted<ToyEvent>| match emitted.event {
+        ToyEvent::Arrived { number, .. } => Some((number, emitted.at)),
+        ToyEvent::Fired(_) => None,
     };
     told.iter().filter_map(one).collect()
 }

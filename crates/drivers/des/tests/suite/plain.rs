@@ -1,7 +1,7 @@
 //! Links without limits, faults, pauses or an observer go a shorter way, and so does a node of whose ports one alone is offered slots. Here
 //! the same frames go both ways, and everything must come out the same.
 
-use crate::common::{self, Header, Order, Told, Toy};
+use crate::common::{self, Header, Order, Toy, ToyEvent};
 use common::slow_link;
 use proptest::prelude::*;
 use quincunx_driver_des::{
@@ -35,10 +35,10 @@ impl Medium<Toy> for Bare {
 type Orders = Vec<(u64, usize, u16, u64, usize)>;
 
 /// What is told, what each direction has carried, and the steps that it took.
-type Run = (Vec<Emitted<Told>>, Vec<DirectionStatistics>, u64);
+type PlainRun = (Vec<Emitted<ToyEvent>>, Vec<DirectionStatistics>, u64);
 
 /// Two ends, each with one port on a link of its own and one behind a relay whose second link is `slower`; or both ports on one link.
-fn run(medium: Bare, shared: bool, slower: u64, plain: bool, orders: &Orders) -> Run {
+fn run(medium: Bare, shared: bool, slower: u64, plain: bool, orders: &Orders) -> PlainRun {
     let mut simulation = Simulation::new(medium, 0);
     let end = || Toy::End { left: vec![0; 3], next: 0, length: 0, says_so: true };
     let ends = [(); 2].map(|()| simulation.add_node(end()));
@@ -110,7 +110,7 @@ fn a_frame_that_leaves_by_one_port_may_let_another_send() {
     }
     let Ok(()) = simulation.command(sender, Order::Send { port: PortId(0), frames: 6, length: 20 });
     let mut arrived = Vec::new();
-    while let Stopped::Event(Emitted { at, event: Told::Arrived { port, number, .. }, .. }) =
+    while let Stopped::Event(Emitted { at, event: ToyEvent::Arrived { port, number, .. }, .. }) =
         simulation.run(Limits::NONE)
     {
         arrived.push((at.as_picos() / 1000, port.0, number));

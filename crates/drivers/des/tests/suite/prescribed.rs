@@ -1,6 +1,6 @@
 //! A run that is prescribed: what becomes of each frame, and when timers fire.
 
-use crate::common::{Order, Told, Toy, Wire, nanos, slow_link, store_and_forward};
+use crate::common::{Order, Toy, ToyEvent, Wire, nanos, slow_link, store_and_forward};
 use quincunx_driver_des::{Direction, Limits, LinkIndex, NodeIndex, Simulation, Stopped};
 use quincunx_engine::PortId;
 use quincunx_network::{Delay, Fate, FaultList, FaultPlan, FaultRates, Firing, LinkDirection};
@@ -23,8 +23,8 @@ fn told(simulation: &mut Simulation<Toy, Wire>) -> Vec<(Instant, String)> {
     let mut all = Vec::new();
     while let Stopped::Event(emitted) = simulation.run(Limits::NONE) {
         let what = match emitted.event {
-            Told::Arrived { number, .. } => number.to_string(),
-            Told::Fired(name) => name.to_string(),
+            ToyEvent::Arrived { number, .. } => number.to_string(),
+            ToyEvent::Fired(name) => name.to_string(),
         };
         all.push((emitted.at, what));
     }

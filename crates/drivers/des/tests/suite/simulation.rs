@@ -1,7 +1,7 @@
 //! What the driver does with frames, slots and timers, to the picosecond.
 
 use crate::common;
-use crate::common::{Order, Told, Toy, Wire, nanos, slow_link, store_and_forward};
+use crate::common::{Order, Toy, ToyEvent, Wire, nanos, slow_link, store_and_forward};
 use quincunx_driver_des::{
     Departure, Emitted, Limits, LinkIndex, Medium, NodeIndex, Observer, QueueConfig, Simulation, Stopped,
 };
@@ -17,7 +17,9 @@ fn send(frames: u64, length: usize) -> Order {
 }
 
 /// Everything that is told until nothing is due.
-fn finish<M: Medium<Toy>, O: Observer<Toy>>(simulation: &mut Simulation<Toy, M, O>) -> Vec<Emitted<Told>> {
+fn finish<M: Medium<Toy>, O: Observer<Toy>>(
+    simulation: &mut Simulation<Toy, M, O>,
+) -> Vec<Emitted<ToyEvent>> {
     let next = || match simulation.run(Limits::NONE) {
         Stopped::Event(emitted) => Some(emitted),
         _ => None,
@@ -25,14 +27,14 @@ fn finish<M: Medium<Toy>, O: Observer<Toy>>(simulation: &mut Simulation<Toy, M, 
     std::iter::from_fn(next).collect()
 }
 
-fn times(emitted: &[Emitted<Told>]) -> Vec<Instant> {
+fn times(emitted: &[Emitted<ToyEvent>]) -> Vec<Instant> {
     emitted.iter().map(|emitted| emitted.at).collect()
 }
 
-fn numbers(emitted: &[Emitted<Told>]) -> Vec<u64> {
-    let number = |emitted: &Emitted<Told>| match emitted.event {
-        Told::Arrived { number, .. } => Some(number),
-        Told::Fired(_) => None,
+fn numbers(emitted: &[Emitted<ToyEvent>]) -> Vec<u64> {
+    let number = |emitted: &Emitted<ToyEvent>| match emitted.event {
+        ToyEvent::Arrived { number, .. } => Some(number),
+        ToyEvent::Fired(_) => None,
     };
     emitted.iter().filter_map(number).collect()
 }
@@ -113,8 +115,8 @@ fn ports_that_share_a_link_take_turns() {
     let ports: Vec<u16> = finish(&mut simulation)
         .iter()
         .map(|emitted| match emitted.event {
-            Told::Arrived { port, .. } => port.0,
-            Told::Fired(_) => panic!("no timer was armed"),
+            ToyEvent::Arrived { port, .. } => port.0,
+            ToyEvent::Fired(_) => panic!("no timer was armed"),
         })
         .collect();
     assert_eq!(ports, [1, 0, 1, 0, 1]);
@@ -128,7 +130,7 @@ fn a_timer_fires_once_at_its_last_deadline() {
         simulation.command(a, Order::Timer { name: 'x', after }).unwrap();
     }
     let told = finish(&mut simulation);
-    assert_eq!(told, [Emitted { at: nanos(70), node: a, event: Told::Fired('x') }]);
+    assert_eq!(told, [Emitted { at: nanos(70), node: a, event: ToyEvent::Fired('x') }]);
 }
 
 #[test]
@@ -187,7 +189,7 @@ fn a_frame_that_finds_a_long_queue_is_marked() {
     simulation.command(a, send(6, 40)).unwrap();
     let marked: Vec<bool> = finish(&mut simulation)
         .iter()
-        .map(|emitted| matches!(emitted.event, Told::Arrived { marked: true, .. }))
+        .map(|emitted| matches!(emitted.event, ToyEvent::Arrived { marked: true, .. }))
         .collect();
     // Each frame finds 25 bytes more than the one before it.
     assert_eq!(marked, [false, false, false, true, true, true]);
@@ -195,7 +197,7 @@ fn a_frame_that_finds_a_long_queue_is_marked() {
 }
 
 /// A relay whose second link is half as fast as its first, and ten frames through it.
-fn ten_through_a_bottleneck(faults: Option<FaultPlan>) -> Vec<Emitted<Told>> {
+fn ten_through_a_bottleneck(faults: Option<FaultPlan>) -> Vec<Emitted<ToyEvent>> {
     let (mut simulation, [a, _]) = line(Wire { tenth_is_urgent: true, ..Wire::default() });
     let last = simulation.statistics().nth(2).unwrap().0;
     simulation.set_background(last, BitRate::new(4_000_000_000));
@@ -231,7 +233,7 @@ fn crowd_through_a_bottleneck(
     slower: u64,
     length: usize,
     midway: impl FnOnce(&mut Simulation<Toy, Wire>),
-) -> Vec<Emitted<Told>> {
+) -> Vec<Emitted<ToyEvent>> {
     let (mut simulation, [a, _]) = line(Wire { tenth_is_urgent: true, cut_through });
     let last = simulation.statistics().nth(2).unwrap().0;
     simulation.set_background(last, BitRate::new(8_000_000_000 / slower * (slower - 1)));

@@ -24,7 +24,7 @@ const ALL_PROTOCOLS: u16 = libc::ETH_P_ALL as u16;
 /// A port and what it has counted.
 pub(super) struct Port {
     pub(super) name: String,
-    link: Link,
+    link: PortLink,
     /// Bytes behind an Ethernet header that it takes.
     pub(super) mtu: usize,
     pub(super) is_up: bool,
@@ -33,7 +33,7 @@ pub(super) struct Port {
     queue: Vec<Queued>,
 }
 
-enum Link {
+enum PortLink {
     Packet(OwnedFd),
     Xdp(XdpLink),
     Own(File),
@@ -81,25 +81,25 @@ impl Port {
             error,
             remedy: "run as root",
         })?;
-        Ok(Self::new(name, Link::Packet(socket), mtu))
+        Ok(Self::new(name, PortLink::Packet(socket), mtu))
     }
 
     /// The same by XDP sockets.
     pub(super) fn xdp(interface: (&str, u32), buffers: [ByteCount; 2]) -> Result<Self, OpenError> {
         let (link, mtu) = XdpLink::open(interface, buffers)?;
-        Ok(Self::new(interface.0, Link::Xdp(link), mtu))
+        Ok(Self::new(interface.0, PortLink::Xdp(link), mtu))
     }
 
     /// The machine's own port.
     pub(super) fn own(name: &str, file: File, mtu: usize) -> Self {
-        Self::new(name, Link::Own(file), mtu)
+        Self::new(name, PortLink::Own(file), mtu)
     }
 
-    fn new(name: &str, link: Link, mtu: usize) -> Self {
+    fn new(name: &str, link: PortLink, mtu: usize) -> Self {
         let sockets = match &link {
-            Link::Packet(_) => "packet socket".to_owned(),
-            Link::Xdp(link) => link.found.to_string(),
-            Link::Own(_) => "TAP".to_owned(),
+            PortLink::Packet(_) => "packet socket".to_owned(),
+            PortLink::Xdp(link) => link.found.to_string(),
+            PortLink::Own(_) => "TAP".to_owned(),
         };
         let (counts, queue) = (PortCounts { sockets, ..PortCounts::default() }, Vec::new());
         Self { name: name.to_owned(), link, mtu, is_up: true, counts, queue }
@@ -108,9 +108,9 @@ impl Port {
     /// What to wait on until frames come.
     pub(super) fn files(&self) -> Vec<BorrowedFd<'_>> {
         match &self.link {
-            Link::Packet(socket) => vec![socket.as_fd()],
-            Link::Xdp(link) => link.files().collect(),
-            Link::Own(file) => vec![file.as_fd()],
+            PortLink::Packet(socket) => vec![socket.as_fd()],
+            PortLink::Xdp(link) => link.files().collect(),
+            PortLink::Own(file) => vec![file.as_fd()],
         }
     }
 
@@ -118,9 +118,9 @@ impl Port {
     pub(super) fn look(&mut self, running: Option<&BTreeSet<String>>) -> bool {
         let mtu = |socket| sys::frames::interface_mtu(socket, &self.name).unwrap_or(self.mtu);
         self.mtu = match &self.link {
-            Link::Packet(socket) => mtu(socket.as_fd()),
-            Link::Xdp(link) => link.mtu(mtu(link.control())),
-            Link::Own(_) => return false,
+            PortLink::Packet(socket) => mtu(socket.as_fd()),
+            PortLink::Xdp(link) => link.mtu(mtu(link.control())),
+            PortLink::Own(_) => return false,
         };
         let is_up = running.map_or(self.is_up, |running| running.contains(&self.name));
         std::mem::replace(&mut self.is_up, is_up) != is_up
@@ -129,9 +129,9 @@ impl Port {
     /// Counts what found no room to be received in.
     pub(super) fn count_receive_drops(&mut self) {
         let lost = match &mut self.link {
-            Link::Packet(socket) => sys::frames::take_receive_drops(socket.as_fd()),
-            Link::Xdp(link) => link.take_drops(),
-            Link::Own(_) => 0,
+            PortLink::Packet(socket) => sys::frames::take_receive_drops(socket.as_fd()),
+            PortLink::Xdp(link) => link.take_drops(),
+            PortLink::Own(_) => 0,
         };
         if lost > 0 {
             self.drop_frames(PortDrop::ReceiveBufferFull, lost);
@@ -141,8 +141,8 @@ impl Port {
     /// The packet socket, if that is what it has: its buffers grow.
     pub(super) fn packet_socket(&self) -> Option<BorrowedFd<'_>> {
         match &self.link {
-            Link::Packet(socket) => Some(socket.as_fd()),
-            Link::Xdp(_) | Link::Own(_) => None,
+            PortLink::Packet(socket) => Some(socket.as_fd()),
+            PortLink::Xdp(_) | PortLink::Own(_) => None,
         }
     }
 
@@ -160,9 +160,9 @@ impl Port {
         // Each failure is one frame, or none.
         for _ in 0..buffer.len() / SLOT {
             let received = match &mut self.link {
-                Link::Xdp(link) => return link.receive(buffer, arrivals),
-                Link::Packet(socket) => receiver.receive(socket.as_fd(), buffer, (SLOT, TAG), arrivals),
-                Link::Own(file) => read_all(file, buffer, arrivals),
+                PortLink::Xdp(link) => return link.receive(buffer, arrivals),
+                PortLink::Packet(socket) => receiver.receive(socket.as_fd(), buffer, (SLOT, TAG), arrivals),
+                PortLink::Own(file) => read_all(file, buffer, arrivals),
             };
             match received.map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(0))) {
                 // Merged in a way that cannot be told in the header before it.
@@ -199,7 +199,7 @@ impl Port {
 
     /// Shows the kernel again what it could not take before.
     pub(super) fn resume(&mut self) {
-        if let Link::Xdp(link) = &mut self.link
+        if let PortLink::Xdp(link) = &mut self.link
             && link.resume().is_err()
         {
             self.is_up = false;
@@ -216,11 +216,11 @@ impl Port {
         let mut next = 0;
         while next < count {
             let sent = match &mut self.link {
-                Link::Xdp(_) => return self.send_by_xdp(count, frame),
-                Link::Packet(socket) => {
+                PortLink::Xdp(_) => return self.send_by_xdp(count, frame),
+                PortLink::Packet(socket) => {
                     sender.send(socket.as_fd(), (next..count).map(|index| frame(index).0))
                 }
-                Link::Own(file) => {
+                PortLink::Own(file) => {
                     let mut file: &File = file;
                     file.write_vectored(&frame(next).0.map(IoSlice::new)).map(|_| 1)
                 }
@@ -249,7 +249,7 @@ impl Port {
 
     /// The same by XDP sockets, which leave nothing to the kernel. What waits while a link is down would leave when it is up again.
     fn send_by_xdp<'a>(&mut self, count: usize, frame: impl Fn(usize) -> Outgoing<'a>) {
-        let Link::Xdp(link) = &mut self.link else { return };
+        let PortLink::Xdp(link) = &mut self.link else { return };
         let (mut sent, mut lost) = (PortTraffic::default(), BTreeMap::new());
         for ([offload, pieces @ ..], frames) in (0..count).map(frame) {
             let reason = if !self.is_up {

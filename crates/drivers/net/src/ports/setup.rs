@@ -39,19 +39,19 @@ pub(super) fn check(options: &PortsOptions) -> Result<Vec<(String, u32)>, OpenEr
             refuse("`ip` to tell of an interface", error.to_string(), "install iproute2")
         })?;
         let text = String::from_utf8_lossy(&shown.stdout);
-        match Shown::read(&text) {
-            Shown { is_ethernet: false, .. } => {
+        match InterfaceState::read(&text) {
+            InterfaceState { is_ethernet: false, .. } => {
                 Err(refuse("an Ethernet interface", "another kind".into(), "name a port that a cable goes into"))
             }
-            Shown { is_up: false, .. } => {
+            InterfaceState { is_up: false, .. } => {
                 Err(refuse("an interface that is up", "one that is down".into(), "set it up: ip link set ... up"))
             }
-            Shown { master: Some(master), .. } => Err(refuse(
+            InterfaceState { master: Some(master), .. } => Err(refuse(
                 "an interface by itself",
                 format!("a member of {master}"),
                 "take it out: ip link set ... nomaster",
             )),
-            Shown { .. } => match own_address(name) {
+            InterfaceState { .. } => match own_address(name) {
                 Some(address) => Err(refuse(
                     "a port without an address",
                     address,
@@ -65,13 +65,13 @@ pub(super) fn check(options: &PortsOptions) -> Result<Vec<(String, u32)>, OpenEr
 
 /// What `ip -o link show` says of an interface.
 #[derive(PartialEq, Eq, Debug)]
-struct Shown<'a> {
+struct InterfaceState<'a> {
     is_ethernet: bool,
     is_up: bool,
     master: Option<&'a str>,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> InterfaceState<'a> {
     fn read(text: &'a str) -> Self {
         let mut words = text.split_whitespace();
         let flags = words.clone().find_map(|word| word.strip_prefix('<')?.strip_suffix('>')).unwrap_or("");
@@ -177,9 +177,9 @@ mod tests {
 
     #[test]
     fn what_ip_says_of_an_interface_is_read() {
-        let read = |text| Shown::read(text);
+        let read = |text| InterfaceState::read(text);
         let port = "5: eth1: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu 1500 qdisc mq state UP mode DEFAULT \\    link/ether 02:00 brd ff";
-        assert_eq!(read(port), Shown { is_ethernet: true, is_up: true, master: None });
+        assert_eq!(read(port), InterfaceState { is_ethernet: true, is_up: true, master: None });
         let member = "5: eth1: <BROADCAST,UP> mtu 1500 master br0 state UP \\    link/ether 02:00";
         assert_eq!(read(member).master, Some("br0"));
         let down = "2: h0@if2: <BROADCAST,MULTICAST> mtu 1500 state DOWN \\    link/ether 02:00";

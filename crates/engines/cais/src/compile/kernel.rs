@@ -241,11 +241,11 @@ impl Scope<'_> {
 }
 
 /// Says where something is wrong.
-struct Place<'a> {
+struct ErrorLocation<'a> {
     file: &'a str,
 }
 
-impl Place<'_> {
+impl ErrorLocation<'_> {
     fn error(
         &self,
         at: &str,
@@ -273,7 +273,7 @@ impl Kernel {
     /// # Errors
     /// If it is no TOML, a key is missing or unknown, an expression makes no sense or may divide by zero, or a size is zero or too large.
     pub fn parse(file: &str, text: &str) -> Result<Self, KernelError> {
-        let place = Place { file };
+        let place = ErrorLocation { file };
         let description: Description = toml::from_str(text).map_err(|error| in_a_line(file, text, &error))?;
         let remedy = "correct it";
         let shape = |key, sizes: &[u32]| match *sizes {
@@ -376,7 +376,11 @@ fn is_reserved(name: &str) -> bool {
     ["gpuId", "gpus", "index", "length", "blockIdx", "threadIdx", "gridDim", "blockDim"].contains(&name)
 }
 
-fn read_array(place: &Place<'_>, scope: &Scope<'_>, array: &ArrayDescription) -> Result<Array, KernelError> {
+fn read_array(
+    place: &ErrorLocation<'_>,
+    scope: &Scope<'_>,
+    array: &ArrayDescription,
+) -> Result<Array, KernelError> {
     let at = |key: &str| format!("array `{}`, `{key}`", array.name);
     let scope = Scope { threads: false, ..*scope };
     let known = ElementType::ALL.into_iter().find(|known| known.name() == array.element);
@@ -417,7 +421,7 @@ fn read_array(place: &Place<'_>, scope: &Scope<'_>, array: &ArrayDescription) ->
 }
 
 fn read_statement(
-    place: &Place<'_>,
+    place: &ErrorLocation<'_>,
     scope: &Scope<'_>,
     kernel: &Kernel,
     statement: &StatementDescription,

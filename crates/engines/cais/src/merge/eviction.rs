@@ -9,7 +9,7 @@ use quincunx_units::{Duration, Instant};
 impl<P: Payload> Merge<P> {
     /// Has room for a new entry in a table, if the rules of eviction (III-A4) let it. What leaves for it keeps the buffer of the packet that
     /// needs the room.
-    pub(super) fn make_room(&mut self, now: Instant, home: usize, held: &mut Option<Held>) -> bool {
+    pub(super) fn evict_if_full(&mut self, now: Instant, home: usize, held: &mut Option<Held>) -> bool {
         let table = &self.tables[home];
         if !table.is_full() {
             return true;

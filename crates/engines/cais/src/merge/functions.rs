@@ -33,7 +33,7 @@ impl<P: Payload> Merge<P> {
         let Some(number) = table.find(header.address, Kind::Load) else {
             // Step 2: a new entry, and the request goes on to the home.
             let mut held = Some((port, Channel::new(Class::Read, true)));
-            if !self.make_room(now, home, &mut held) {
+            if !self.evict_if_full(now, home, &mut held) {
                 return Ok(self.bypass(now, home, header, P::zeroed(0)));
             }
             let table = &mut self.tables[home];
@@ -163,7 +163,7 @@ impl<P: Payload> Merge<P> {
                 return Ok(Buffer::Held);
             }
             None => {
-                if !self.make_room(now, home, &mut held) {
+                if !self.evict_if_full(now, home, &mut held) {
                     return Ok(self.bypass(now, home, header, P::from_view(payload)));
                 }
                 let sum = P::from_view(payload);

@@ -60,13 +60,13 @@ fn register(word: &str) -> Result<u32, String> {
 }
 
 /// A switch that is told lines.
-pub(crate) struct Told {
+pub(crate) struct ScriptedSwitch {
     switch: Switch,
     /// By port: frames whose destination has been looked up.
     kept: Vec<VecDeque<(Way, EthernetHeader, Numbers)>>,
 }
 
-impl Told {
+impl ScriptedSwitch {
     /// A switch of which all ports take part, and which adds integers.
     pub(crate) fn new(shape: Shape) -> Result<Self, String> {
         let config =

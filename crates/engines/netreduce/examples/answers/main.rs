@@ -15,13 +15,13 @@
 
 mod lines;
 
-use lines::{Lines, Told};
+use lines::{Lines, ScriptedSwitch};
 use quincunx_netreduce::Shape;
 use std::fmt::Write as _;
 use std::io::{self, BufRead, Write};
 
 fn main() -> io::Result<()> {
-    let mut switch = Told::new(Shape::of_ports(8)).map_err(io::Error::other)?;
+    let mut switch = ScriptedSwitch::new(Shape::of_ports(8)).map_err(io::Error::other)?;
     let mut output = io::stdout().lock();
     for line in io::stdin().lock().lines() {
         let mut lines = Lines(String::new());

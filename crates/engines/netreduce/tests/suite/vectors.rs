@@ -1,13 +1,13 @@
 //! What the committed vectors say that the switch answers. The hardware's benches read the same file.
 
-use crate::lines::{Lines, Told};
+use crate::lines::{Lines, ScriptedSwitch};
 use quincunx_netreduce::Shape;
 
 const VECTORS: &str = include_str!("../../../../../vectors/allreduce-switch.txt");
 
 #[test]
 fn the_vectors_are_what_the_switch_answers() {
-    let mut switch = Told::new(Shape::of_ports(3)).unwrap();
+    let mut switch = ScriptedSwitch::new(Shape::of_ports(3)).unwrap();
     let mut found = String::new();
     for told in VECTORS.lines().filter_map(|line| line.strip_prefix("> ")) {
         let mut answers = Lines(String::new());
@@ -26,7 +26,7 @@ fn the_vectors_show_every_answer() {
 
 #[test]
 fn frames_that_go_on_in_steps_are_answered_as_whole_ones() {
-    let mut switch = Told::new(Shape::of_ports(3)).unwrap();
+    let mut switch = ScriptedSwitch::new(Shape::of_ports(3)).unwrap();
     let mut tell = |line: &str| {
         let mut answers = Lines(String::new());
         switch.answer(line, &mut answers).unwrap();
@@ -49,7 +49,7 @@ fn frames_that_go_on_in_steps_are_answered_as_whole_ones() {
 
 #[test]
 fn a_destination_is_what_it_was_when_it_was_looked_up() {
-    let mut switch = Told::new(Shape::of_ports(3)).unwrap();
+    let mut switch = ScriptedSwitch::new(Shape::of_ports(3)).unwrap();
     let mut tell = |line: &str| {
         let mut answers = Lines(String::new());
         switch.answer(line, &mut answers).unwrap();

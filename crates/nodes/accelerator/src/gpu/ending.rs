@@ -70,7 +70,7 @@ impl<P: Payload> Gpu<P> {
         state.missing = Vec::new();
         let (is_ahead, group) = (state.ahead, program.kernels[kernel].blocks[place].group);
         if let Some(sm) = state.sm.take() {
-            let whole = matches!(program.kernels[kernel].place, Place::WholeSm(_));
+            let whole = matches!(program.kernels[kernel].place, KernelPlace::WholeSm(_));
             self.sms.give(sm, whole);
         }
         if let Some(group) = group.filter(|_| is_ahead) {

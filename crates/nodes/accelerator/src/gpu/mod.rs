@@ -13,8 +13,8 @@ use crate::cache::Cache;
 use crate::sending::{Job, Sending, Transfer};
 use crate::sms::Sms;
 use crate::{
-    Block, CounterId, Fetch, GpuConfig, Granularity, Merges, Output, Place, Requests, SECTOR, Send, Tile,
-    TileId, To,
+    Block, CounterId, Fetch, GpuConfig, Granularity, KernelPlace, Merges, Output, Requests, SECTOR, Send,
+    Tile, TileId, To,
 };
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec;
@@ -119,7 +119,7 @@ struct Pending {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Link {
+struct GpuLink {
     port: Port,
     sending: Sending,
     pending: VecDeque<Pending>,
@@ -141,7 +141,7 @@ pub trait GpuSink<P: Payload> {
 pub struct Gpu<P> {
     config: GpuConfig,
     memory: P,
-    links: Vec<Link>,
+    links: Vec<GpuLink>,
     blocks: Blocks,
     tiles: Vec<TileState>,
     cache: Cache,
@@ -167,7 +167,7 @@ pub struct Gpu<P> {
 impl<P: Payload> Gpu<P> {
     /// An accelerator that has not begun.
     pub fn new(config: GpuConfig) -> Self {
-        let link = Link {
+        let link = GpuLink {
             port: Port::new(config.port),
             sending: Sending::default(),
             pending: VecDeque::new(),
@@ -352,7 +352,7 @@ impl<P: Payload> Gpu<P> {
 
     /// Whether a transmit slot of `link` would be used.
     pub fn wants_transmit(&self, link: PortId) -> bool {
-        let Link { port, sending, .. } = &self.links[usize::from(link.0)];
+        let GpuLink { port, sending, .. } = &self.links[usize::from(link.0)];
         port.wants_transmit(sending.ready(self.window(), self.config.shared_requests))
     }
 
@@ -368,7 +368,7 @@ impl<P: Payload> Gpu<P> {
     pub fn handle_transmit_slot(&mut self, now: Instant, link: PortId, out: &mut impl GpuSink<P>) {
         self.advance(now, link);
         let window = self.window();
-        let Link { port, sending, .. } = &mut self.links[usize::from(link.0)];
+        let GpuLink { port, sending, .. } = &mut self.links[usize::from(link.0)];
         let ready = sending.ready(window, self.config.shared_requests);
         let Some(channel) = port.arbitrate(ready) else {
             let mut header = FlitHeader::new(NodeId(0), NodeId(0), false, 0, 0, Transaction::Credit);
@@ -501,9 +501,9 @@ impl<P: Payload> Gpu<P> {
         let mut any = false;
         for (kernel, place) in program.kernels.iter().map(|kernel| kernel.place).enumerate() {
             let (most, whole) = match place {
-                Place::Sm => continue,
-                Place::WholeSm(most) => (most, true),
-                Place::CopyEngine(most) => (most, false),
+                KernelPlace::Sm => continue,
+                KernelPlace::WholeSm(most) => (most, true),
+                KernelPlace::CopyEngine(most) => (most, false),
             };
             while self.blocks.kernels[kernel].resident < most && self.blocks.has_released_of(kernel) {
                 let sm = if whole { self.sms.take(true) } else { None };

@@ -62,7 +62,7 @@ pub(crate) fn kernel(blocks: Vec<Block>) -> Kernel {
         name: "kernel".into(),
         waits: Vec::new(),
         launch: Duration::from_nanos(5),
-        place: Place::Sm,
+        place: KernelPlace::Sm,
         priority: 1,
         merges: Merges::Nothing,
         blocks,
@@ -243,7 +243,7 @@ fn a_block_of_a_group_waits_for_the_others_and_goes_on_without_them_in_the_end()
 #[test]
 fn a_communication_kernel_has_its_sms_for_itself_once_blocks_have_left_them() {
     let mut sends = kernel(vec![Block::default()]);
-    sends.place = Place::WholeSm(1);
+    sends.place = KernelPlace::WholeSm(1);
     let products = kernel(vec![computing(7), computing(9)]);
     let mut gpu = gpu(Program { kernels: vec![products, sends], ..Program::default() });
     let mut out = Out::default();
@@ -279,7 +279,7 @@ fn reduction_then_load(shared_requests: bool) -> Vec<Transaction> {
         Block { outputs: vec![output], ..Block::default() },
         Block { stages: vec![stage], ..Block::default() },
     ]);
-    sends.place = Place::CopyEngine(2);
+    sends.place = KernelPlace::CopyEngine(2);
     let program = Program { kernels: vec![sends], tiles: vec![tile], memory: 512, ..Program::default() };
     let mut gpu = Gpu::new(GpuConfig { shared_requests, ..config(program) });
     let mut out = Out::default();
@@ -356,7 +356,7 @@ pub(crate) fn adding(homes: &[u16]) -> Program {
     });
     let mut adds = kernel(blocks.collect());
     adds.merges = Merges::Reductions;
-    adds.place = Place::CopyEngine(8);
+    adds.place = KernelPlace::CopyEngine(8);
     let coordination = Coordination { pre_launch: false, pre_access: true, throttle: true };
     Program { kernels: vec![adds], memory: 256 * homes.len(), coordination, ..Program::default() }
 }
@@ -414,7 +414,7 @@ fn a_sync_does_not_wait_behind_sums_where_requests_share_a_queue() {
         Block { outputs: vec![output], ..Block::default() },
         Block { group: Some(3), ..Block::default() },
     ]);
-    blocks.place = Place::CopyEngine(2);
+    blocks.place = KernelPlace::CopyEngine(2);
     blocks.merges = Merges::Loads;
     let coordination = Coordination { pre_access: true, ..Coordination::default() };
     let program = Program { kernels: vec![blocks], memory: 1024, coordination, ..Program::default() };

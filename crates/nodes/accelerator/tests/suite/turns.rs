@@ -51,7 +51,7 @@ fn groups_are_asked_for_as_many_blocks_ahead_as_may_claim_a_place() {
 
 #[test]
 fn a_communication_kernel_waits_for_all_places_of_an_sm_which_nobody_else_takes_meanwhile() {
-    let sends = Kernel { place: Place::WholeSm(1), ..kernel(vec![Block::default()]) };
+    let sends = Kernel { place: KernelPlace::WholeSm(1), ..kernel(vec![Block::default()]) };
     let products = kernel(vec![computing(7), computing(9), computing(11)]);
     let program = Program { kernels: vec![products, sends], ..Program::default() };
     let mut gpu = begun(GpuConfig { blocks_per_sm: 2, ..config(program) });

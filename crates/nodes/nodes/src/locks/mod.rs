@@ -29,5 +29,5 @@ pub use edge::LockEdge;
 pub use mutation::Mutation as LockMutation;
 pub use rank::{LockRank, LockStep};
 pub use recorder::{LockCounts, Recorder};
-pub use switch::{LockEdges, LockSwitch, Said};
+pub use switch::{EdgeMessages, LockEdges, LockSwitch};
 pub use word::{Number, Word};

@@ -21,7 +21,7 @@ enum Phase {
     /// Not all children have asked.
     Gathering { asked: BTreeSet<u16>, refused: bool },
     /// All have, and the recorder; the root has not spoken.
-    Asked { locked: bool },
+    AwaitingVerdict { locked: bool },
     /// It runs in the tree; these are done.
     Running { done: BTreeSet<u16> },
     /// All children are done, and the root has not spoken.
@@ -44,7 +44,7 @@ pub struct LockSwitch {
 }
 
 /// What a switch says, and over which edge.
-pub type Said = Vec<(u16, Word, Number)>;
+pub type EdgeMessages = Vec<(u16, Word, Number)>;
 
 impl LockSwitch {
     /// A group whose buffers are so many bytes at this place of the switch's memory.
@@ -70,7 +70,7 @@ impl LockSwitch {
         word: Word,
         mut number: Number,
         recorder: &mut Recorder,
-        out: &mut Said,
+        out: &mut EdgeMessages,
     ) -> bool {
         if recorder.mutation() == Some(Mutation::TakesOldWords) {
             number = self.number;
@@ -97,7 +97,7 @@ impl LockSwitch {
         with_mark: bool,
         number: Number,
         recorder: &mut Recorder,
-        out: &mut Said,
+        out: &mut EdgeMessages,
     ) -> bool {
         let mutation = recorder.mutation();
         if number.next() == self.number && self.last == Some(false) {
@@ -119,7 +119,7 @@ impl LockSwitch {
                     self.say_up(Word::Done, out);
                     true
                 }
-                Phase::Gathering { .. } | Phase::Asked { .. } => false,
+                Phase::Gathering { .. } | Phase::AwaitingVerdict { .. } => false,
             };
         }
         if number != self.number {
@@ -131,7 +131,7 @@ impl LockSwitch {
                 *refused |= with_mark && mutation != Some(Mutation::IgnoresTheMark);
                 self.decide(recorder, out);
             }
-            Phase::Asked { locked } => {
+            Phase::AwaitingVerdict { locked } => {
                 let refused = !*locked;
                 self.say_up(Word::Ask { refused }, out);
             }
@@ -145,7 +145,13 @@ impl LockSwitch {
         true
     }
 
-    fn hear_done(&mut self, edge: u16, number: Number, recorder: &mut Recorder, out: &mut Said) -> bool {
+    fn hear_done(
+        &mut self,
+        edge: u16,
+        number: Number,
+        recorder: &mut Recorder,
+        out: &mut EdgeMessages,
+    ) -> bool {
         if number.next() == self.number && self.last == Some(true) {
             // It has not heard that all are.
             if recorder.mutation() != Some(Mutation::AnswersOnce) {
@@ -176,13 +182,13 @@ impl LockSwitch {
                 self.say_up(Word::Done, out);
                 true
             }
-            Phase::Gathering { .. } | Phase::Asked { .. } => false,
+            Phase::Gathering { .. } | Phase::AwaitingVerdict { .. } => false,
         }
     }
 
     /// The root has spoken.
-    fn hear_verdict(&mut self, granted: bool, recorder: &mut Recorder, out: &mut Said) -> bool {
-        let Phase::Asked { locked } = self.phase else { return false };
+    fn hear_verdict(&mut self, granted: bool, recorder: &mut Recorder, out: &mut EdgeMessages) -> bool {
+        let Phase::AwaitingVerdict { locked } = self.phase else { return false };
         // Nobody but a liar grants what is not locked here.
         if granted && !locked && recorder.mutation() != Some(Mutation::IgnoresTheMark) {
             return false;
@@ -192,7 +198,7 @@ impl LockSwitch {
     }
 
     /// When all children have asked: the recorder is asked, and the parent; or the root speaks.
-    fn decide(&mut self, recorder: &mut Recorder, out: &mut Said) {
+    fn decide(&mut self, recorder: &mut Recorder, out: &mut EdgeMessages) {
         let Phase::Gathering { asked, refused } = &self.phase else { return };
         if asked.len() < self.edges.children.len() {
             return;
@@ -205,7 +211,7 @@ impl LockSwitch {
         if self.edges.parent.is_none() {
             self.settle(locked, recorder, out);
         } else {
-            self.phase = Phase::Asked { locked };
+            self.phase = Phase::AwaitingVerdict { locked };
             self.say_up(Word::Ask { refused: !locked }, out);
             if locked && mutation == Some(Mutation::SpeaksForTheRoot) {
                 self.say_down(Word::Verdict { granted: true }, out);
@@ -213,7 +219,7 @@ impl LockSwitch {
         }
     }
 
-    fn settle(&mut self, granted: bool, recorder: &mut Recorder, out: &mut Said) {
+    fn settle(&mut self, granted: bool, recorder: &mut Recorder, out: &mut EdgeMessages) {
         self.say_down(Word::Verdict { granted }, out);
         if granted {
             self.phase = Phase::Running { done: BTreeSet::new() };
@@ -225,27 +231,27 @@ impl LockSwitch {
         }
     }
 
-    fn free(&mut self, recorder: &mut Recorder, out: &mut Said) {
+    fn free(&mut self, recorder: &mut Recorder, out: &mut EdgeMessages) {
         self.say_down(Word::Free, out);
         recorder.release(self.group, true);
         self.advance(true, recorder, out);
     }
 
     /// On to the next invocation, which children may have asked for already.
-    fn advance(&mut self, ran: bool, recorder: &mut Recorder, out: &mut Said) {
+    fn advance(&mut self, ran: bool, recorder: &mut Recorder, out: &mut EdgeMessages) {
         self.number = self.number.next();
         self.last = Some(ran);
         self.phase = Phase::Gathering { asked: core::mem::take(&mut self.next), refused: false };
         self.decide(recorder, out);
     }
 
-    fn say_up(&self, word: Word, out: &mut Said) {
+    fn say_up(&self, word: Word, out: &mut EdgeMessages) {
         if let Some(parent) = self.edges.parent {
             out.push((parent, word, self.number));
         }
     }
 
-    fn say_down(&self, word: Word, out: &mut Said) {
+    fn say_down(&self, word: Word, out: &mut EdgeMessages) {
         out.extend(self.edges.children.iter().map(|&child| (child, word, self.number)));
     }
 
@@ -259,7 +265,7 @@ impl LockSwitch {
                 assert!(asked.len() < self.edges.children.len(), "all have asked, and nobody has decided");
                 false
             }
-            Phase::Asked { locked } => *locked,
+            Phase::AwaitingVerdict { locked } => *locked,
             Phase::Running { done } => {
                 assert!(done.len() < self.edges.children.len(), "all are done, and nobody has heard it");
                 true

@@ -1,6 +1,6 @@
 //! Channels: queue pairs side by side, each with a part of every vector. Results are the same, to the bit, on clean and on bad networks.
 
-use crate::common::{Faults, Network, SUM, Setup, star, tree};
+use crate::common::{Faults, Network, NetworkSetup, SUM, star, tree};
 use crate::epic_collectives::{all_collectives, run, run_overlapping};
 use quincunx_collective::{
     Collective, DataType, GroupId, Numbers, Payload, Rank, ReduceOp, Reduction, SplitMix64,
@@ -23,8 +23,8 @@ use std::rc::Rc;
 const MODES: [Mode; 3] = [Mode::I, Mode::II, Mode::III];
 const BAD: Faults = Faults { loss: 4, duplication: 4, reordering: 4 };
 
-fn setup(mode: Mode, channels: u16) -> Setup {
-    Setup { channels, ..Setup::tiny(mode) }
+fn setup(mode: Mode, channels: u16) -> NetworkSetup {
+    NetworkSetup { channels, ..NetworkSetup::tiny(mode) }
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn rounded(rank: usize, length: usize) -> Numbers {
     numbers
 }
 
-fn sum_of_rounded(setup: Setup, faults: Faults, seed: u64) -> Vec<Numbers> {
+fn sum_of_rounded(setup: NetworkSetup, faults: Faults, seed: u64) -> Vec<Numbers> {
     let (ranks, length) = (4, 256);
     let mut network = Network::new(&star(ranks), setup, faults, seed);
     let sum = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
@@ -110,7 +110,7 @@ fn sum_of_rounded(setup: Setup, faults: Faults, seed: u64) -> Vec<Numbers> {
 #[test]
 fn rounded_sums_are_the_same_to_the_bit_with_channels_and_without_in_reproducible_mode() {
     for mode in MODES {
-        let reproducible = |channels| Setup { reproducible: true, ..setup(mode, channels) };
+        let reproducible = |channels| NetworkSetup { reproducible: true, ..setup(mode, channels) };
         let alone = sum_of_rounded(reproducible(1), Faults::default(), 0);
         for seed in 0..8 {
             assert_eq!(sum_of_rounded(reproducible(2), BAD, seed), alone, "{mode:?}, seed {seed}");

@@ -128,12 +128,12 @@ impl<E: Engine<Header = RoceHeader, Payload = Numbers>> Sink<E> for Did<E> {
 }
 
 /// An engine with the deadlines of its timers.
-struct Node<E: Engine> {
+struct TestNode<E: Engine> {
     engine: E,
     deadlines: BTreeMap<E::Timer, Instant>,
 }
 
-impl<E: Engine<Header = RoceHeader, Payload = Numbers>> Node<E> {
+impl<E: Engine<Header = RoceHeader, Payload = Numbers>> TestNode<E> {
     fn step(&mut self, now: Instant, act: impl FnOnce(&mut E, &mut Did<E>)) -> Did<E> {
         let mut did = Did::default();
         act(&mut self.engine, &mut did);
@@ -159,8 +159,8 @@ impl<E: Engine<Header = RoceHeader, Payload = Numbers>> Node<E> {
 
 /// Four hosts, port for port at a switch.
 struct Net {
-    hosts: Vec<Node<Host<Numbers>>>,
-    switch: Node<Switch<Numbers>>,
+    hosts: Vec<TestNode<Host<Numbers>>>,
+    switch: TestNode<Switch<Numbers>>,
     now: Instant,
     flights: BTreeMap<(Instant, u64), (Option<usize>, RoceHeader, Numbers)>,
     serial: u64,
@@ -176,12 +176,12 @@ impl Net {
             Switch::new(()),
             (0..4).map(|_| {
                 let Ok(engine) = Host::new(());
-                Node { engine, deadlines: BTreeMap::new() }
+                TestNode { engine, deadlines: BTreeMap::new() }
             }),
         );
         let mut net = Self {
             hosts: hosts.collect(),
-            switch: Node { engine: switch, deadlines: BTreeMap::new() },
+            switch: TestNode { engine: switch, deadlines: BTreeMap::new() },
             now: Instant::ZERO,
             flights: BTreeMap::new(),
             serial: 0,

@@ -1,6 +1,6 @@
 //! Every primitive in every mode, on clean and on bad networks, is right at every rank.
 
-use crate::common::{Faults, Network, SUM, Setup, Shape, star, tree};
+use crate::common::{Faults, Network, NetworkSetup, SUM, Shape, star, tree};
 use proptest::prelude::*;
 use quincunx_collective::{Collective, Numbers, Payload, Rank, Reduction, SplitMix64, exact, reference};
 use quincunx_engine::verbs::Outcome;
@@ -106,7 +106,11 @@ pub fn run_overlapping(
 fn every_primitive_is_right_in_every_mode_on_a_star() {
     for mode in MODES {
         for collective in all_collectives(Rank(2)) {
-            run(Network::new(&star(4), Setup::tiny(mode), Faults::default(), 1), &[(collective, 100)], SUM);
+            run(
+                Network::new(&star(4), NetworkSetup::tiny(mode), Faults::default(), 1),
+                &[(collective, 100)],
+                SUM,
+            );
         }
     }
 }
@@ -122,7 +126,7 @@ fn every_primitive_is_right_in_every_mode_on_trees_of_any_depth() {
             for root in [Rank(0), Rank(3)] {
                 for collective in all_collectives(root) {
                     run(
-                        Network::new(&shape, Setup::tiny(mode), Faults::default(), 1),
+                        Network::new(&shape, NetworkSetup::tiny(mode), Faults::default(), 1),
                         &[(collective, 52)],
                         SUM,
                     );
@@ -133,7 +137,7 @@ fn every_primitive_is_right_in_every_mode_on_trees_of_any_depth() {
 }
 
 /// One of four ranks after the other begins, 10 us apart; what each has sent before the others are ready is turned away there.
-fn begun_in_turn(order: [usize; 4], collective: Collective, shape: &Shape, setup: Setup) -> Network {
+fn begun_in_turn(order: [usize; 4], collective: Collective, shape: &Shape, setup: NetworkSetup) -> Network {
     let mut network = Network::new(shape, setup, Faults::default(), 1);
     let (inputs, output) = buffers(collective, 4, 16, 0, SUM);
     for rank in order {
@@ -151,7 +155,7 @@ fn begun_in_turn(order: [usize; 4], collective: Collective, shape: &Shape, setup
 fn ranks_that_begin_one_after_the_other_cost_no_time_out() {
     let mut late = Vec::new();
     for (mode, selective) in MODES.into_iter().flat_map(|mode| [(mode, false), (mode, true)]) {
-        let setup = Setup { selective, ..Setup::tiny(mode) };
+        let setup = NetworkSetup { selective, ..NetworkSetup::tiny(mode) };
         for (shape, collective) in
             [star(4), tree(3, 2)].iter().flat_map(|shape| all_collectives(Rank(1)).map(|each| (shape, each)))
         {
@@ -170,7 +174,7 @@ fn ranks_that_begin_one_after_the_other_cost_no_time_out() {
 fn a_clean_network_needs_no_retransmission() {
     for mode in MODES {
         let network = run(
-            Network::new(&star(4), Setup::tiny(mode), Faults::default(), 1),
+            Network::new(&star(4), NetworkSetup::tiny(mode), Faults::default(), 1),
             &[(Collective::AllReduce, 400)],
             SUM,
         );
@@ -183,7 +187,7 @@ fn in_mode_iii_nobody_outruns_a_rank_with_a_slow_link_and_nothing_is_sent_twice(
     // The others are several of these; whoever begins the next one cannot know how far the slowest is.
     for collective in &all_collectives(Rank(0))[..4] {
         for slow in 0..4 {
-            let mut network = Network::new(&star(4), Setup::tiny(Mode::III), Faults::default(), 1);
+            let mut network = Network::new(&star(4), NetworkSetup::tiny(Mode::III), Faults::default(), 1);
             network.slow = Some(slow);
             let network = run(network, &[(*collective, 400)], SUM);
             assert!(network.drops.is_empty(), "{collective}, rank {slow} slow: {:?}", network.drops);
@@ -197,7 +201,7 @@ fn vectors_of_no_elements_and_of_less_than_a_packet_pass() {
         for length in [0, 4] {
             for collective in all_collectives(Rank(1)) {
                 run(
-                    Network::new(&tree(3, 2), Setup::tiny(mode), Faults::default(), 1),
+                    Network::new(&tree(3, 2), NetworkSetup::tiny(mode), Faults::default(), 1),
                     &[(collective, length)],
                     SUM,
                 );
@@ -210,7 +214,7 @@ fn vectors_of_no_elements_and_of_less_than_a_packet_pass() {
 fn the_buffers_of_a_star_are_as_section_f_3_says() {
     // Units of one window MW of packets: Mode-II 2 (twice the window), Mode-III 2 (two pipes), Mode-I D + 2.
     let bytes = |mode| {
-        let network = Network::new(&star(4), Setup::tiny(mode), Faults::default(), 1);
+        let network = Network::new(&star(4), NetworkSetup::tiny(mode), Faults::default(), 1);
         network.switch_buffer_bytes()[0]
     };
     let (window, mtu, degree) = (4, 8, 4);
@@ -232,14 +236,14 @@ fn seeded(seed: u64) {
         _ => Shape::Switch(vec![Shape::Switch(vec![Shape::Rank; 3]), Shape::Rank, Shape::Rank]),
     };
     let mode = MODES[pick(3) as usize];
-    let setup = Setup {
+    let setup = NetworkSetup {
         message: 1 + pick(3) as u32,
         window: 1 + pick(4) as u32,
         reproducible: pick(2) == 0,
         selective: pick(2) == 0,
         run_ahead: pick(3) == 0,
         overlap: pick(4) != 0,
-        ..Setup::tiny(mode)
+        ..NetworkSetup::tiny(mode)
     };
     let network = Network::new(&shape, setup, Faults { loss: 5, duplication: 2, reordering: 5 }, seed);
     let all: Vec<Reduction> = Reduction::all().collect();
@@ -280,7 +284,7 @@ fn all_primitives_in_all_modes_are_right_under_faults() {
             let collectives = all_collectives(root).map(|collective| (collective, 72));
             let faults = Faults { loss: 5, duplication: 2, reordering: 5 };
             let right = std::panic::catch_unwind(|| {
-                run(Network::new(&tree(3, 2), Setup::tiny(mode), faults, seed), &collectives, SUM)
+                run(Network::new(&tree(3, 2), NetworkSetup::tiny(mode), faults, seed), &collectives, SUM)
             });
             assert!(
                 right.is_ok(),
@@ -303,7 +307,7 @@ proptest! {
 
     #[test]
     fn any_loss_pattern_of_single_frames_is_repaired(victim in 0u64..80, mode in 0usize..3, seed: u64) {
-        let mut network = Network::new(&tree(3, 2), Setup::tiny(MODES[mode]), Faults::default(), seed);
+        let mut network = Network::new(&tree(3, 2), NetworkSetup::tiny(MODES[mode]), Faults::default(), seed);
         let mut count = 0;
         network.lose = Some(Box::new(move |_| { count += 1; count == victim + 1 }));
         run(network, &[(Collective::AllReduce, 40), (Collective::Broadcast { root: Rank(1) }, 24), (Collective::AllReduce, 8)], SUM);

@@ -9,12 +9,12 @@ use std::net::IpAddr;
 
 /// By which ports frames left, and which were dropped.
 #[derive(Default)]
-struct Said {
+struct RecordingSink {
     sent: Vec<PortId>,
     dropped: Vec<NodeDrop>,
 }
 
-impl Sink<Switch<Numbers>> for Said {
+impl Sink<Switch<Numbers>> for RecordingSink {
     fn transmit(&mut self, port: PortId, _: Frame<'_, RoceHeader, Numbers>) {
         self.sent.push(port);
     }
@@ -36,7 +36,7 @@ fn end_v6(last: u8, qp: u32) -> Endpoint {
 }
 
 fn tell(switch: &mut Switch<Numbers>, command: SwitchCommand<Numbers>) {
-    switch.handle_command(Instant::ZERO, command, &mut Said::default()).unwrap();
+    switch.handle_command(Instant::ZERO, command, &mut RecordingSink::default()).unwrap();
 }
 
 /// Host 1 behind port 0; host 2 behind ports 1 to 4.
@@ -49,11 +49,11 @@ fn switch() -> Switch<Numbers> {
     switch
 }
 
-fn hand(switch: &mut Switch<Numbers>, port: u16, from: Endpoint, to: Endpoint) -> Said {
+fn hand(switch: &mut Switch<Numbers>, port: u16, from: Endpoint, to: Endpoint) -> RecordingSink {
     let header = RoceHeader::new(from.ip, to.ip, to.qp, Psn::new(0), Operation::SendOnlyImmediate(0));
-    let mut said = Said::default();
-    switch.handle_frame(Instant::ZERO, PortId(port), Frame { header: &header, payload: &[] }, &mut said);
-    said
+    let mut sink = RecordingSink::default();
+    switch.handle_frame(Instant::ZERO, PortId(port), Frame { header: &header, payload: &[] }, &mut sink);
+    sink
 }
 
 #[test]
@@ -107,10 +107,10 @@ fn the_ends_the_way_back_and_the_queue_pair_are_the_flow() {
 fn a_sender_may_come_by_any_way_to_it_and_by_no_other_port() {
     let mut switch = switch();
     for port in 0..6 {
-        let said = hand(&mut switch, port, end(2, 0), end(1, 9));
+        let sink = hand(&mut switch, port, end(2, 0), end(1, 9));
         let expected: (&[PortId], &[NodeDrop]) =
             if (1..5).contains(&port) { (&[PortId(0)], &[]) } else { (&[], &[NodeDrop::ForeignPort]) };
-        assert_eq!((&said.sent[..], &said.dropped[..]), expected, "port {port}");
+        assert_eq!((&sink.sent[..], &sink.dropped[..]), expected, "port {port}");
     }
 }
 

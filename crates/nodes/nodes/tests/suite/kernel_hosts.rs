@@ -1,7 +1,7 @@
 //! EPIC's switches below ranks whose queue pairs are the Linux kernel's: a time-out that is too short for a machine that is busy makes
 //! them go back where nothing is lost. Real kernels: `crates/apps/cli/tests/guests`.
 
-use crate::common::{Faults, Network, SUM, Setup, tree};
+use crate::common::{Faults, Network, NetworkSetup, SUM, tree};
 use crate::epic_collectives::buffers;
 use quincunx_collective::{Collective, Numbers, Payload, Rank, reference};
 use quincunx_engine::verbs::Outcome;
@@ -23,12 +23,12 @@ const MIXED: [Collective; 7] = [
 
 /// Four kernels on the paper's tree, with messages of so many packets. Frames that wait for others come after the time-out.
 fn kernels(mode: Mode, message: u32, loss: u64, seed: u64) -> Network {
-    let setup = Setup {
+    let setup = NetworkSetup {
         message,
         window: 12 / message,
         kernels: true,
         retry_timeout: Duration::from_micros(14),
-        ..Setup::tiny(mode)
+        ..NetworkSetup::tiny(mode)
     };
     let faults = Faults { loss, ..Faults::default() };
     let mut network = Network::new(&tree(3, 2), setup, faults, seed);

@@ -17,9 +17,9 @@ const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::I32 }
 
 /// What a host says; a frame would be a fault.
 #[derive(Default)]
-struct Said(Vec<HostEvent<Numbers>>);
+struct RecordingSink(Vec<HostEvent<Numbers>>);
 
-impl Sink<Host<Numbers>> for Said {
+impl Sink<Host<Numbers>> for RecordingSink {
     fn transmit(&mut self, _: PortId, frame: Frame<'_, RoceHeader, Numbers>) {
         panic!("a frame of an offloaded queue pair: {:?}", frame.header);
     }
@@ -34,7 +34,7 @@ impl Sink<Host<Numbers>> for Said {
 }
 
 /// Rank 0 of two, with messages of 8 bytes.
-fn host(synchronize_psn: bool) -> (Host<Numbers>, Said) {
+fn host(synchronize_psn: bool) -> (Host<Numbers>, RecordingSink) {
     let Ok(mut host) = Host::new(());
     let (ranks, rank, mtu, message, window) = (2, Rank(0), 8, 1, 4);
     let library = CommLibConfig {
@@ -75,22 +75,22 @@ fn host(synchronize_psn: bool) -> (Host<Numbers>, Said) {
         program: Box::new(CommLib::new(library).unwrap()),
         contention: None,
     };
-    let mut said = Said::default();
-    host.handle_command(Instant::ZERO, HostCommand::Install(Box::new(group)), &mut said).unwrap();
-    (host, said)
+    let mut sink = RecordingSink::default();
+    host.handle_command(Instant::ZERO, HostCommand::Install(Box::new(group)), &mut sink).unwrap();
+    (host, sink)
 }
 
-fn start(host: &mut Host<Numbers>, collective: Collective, said: &mut Said) {
+fn start(host: &mut Host<Numbers>, collective: Collective, sink: &mut RecordingSink) {
     let input = Numbers::from(vec![1, 0, 0, 0, 2, 0, 0, 0]);
     let output = Numbers::from(vec![0; 8]);
     let start =
         HostCommand::Start { group: GROUP, collective, reduction: SUM, input, output, terms: Terms::WHOLE };
-    host.handle_command(Instant::ZERO, start, said).unwrap();
+    host.handle_command(Instant::ZERO, start, sink).unwrap();
 }
 
-fn complete(host: &mut Host<Numbers>, completion: Completion, said: &mut Said) {
+fn complete(host: &mut Host<Numbers>, completion: Completion, sink: &mut RecordingSink) {
     let command = HostCommand::Complete { group: GROUP, queue_pair: QpIndex(0), completion };
-    host.handle_command(Instant::ZERO, command, said).unwrap();
+    host.handle_command(Instant::ZERO, command, sink).unwrap();
     host.assert_invariants();
 }
 
@@ -105,8 +105,8 @@ fn work(host: &mut Host<Numbers>) -> Vec<Work> {
 
 #[test]
 fn a_collective_becomes_work_for_somebody_else_and_ends_when_that_has_ended() {
-    let (mut host, mut said) = host(false);
-    start(&mut host, Collective::AllReduce, &mut said);
+    let (mut host, mut sink) = host(false);
+    start(&mut host, Collective::AllReduce, &mut sink);
     let posted = work(&mut host);
     let [Work::Receive(control), Work::Receive(data), Work::Send(announce), Work::Send(send)] = posted[..]
     else {
@@ -121,33 +121,33 @@ fn a_collective_becomes_work_for_somebody_else_and_ends_when_that_has_ended() {
     );
     memory.write(data.sink, &[5, 0, 0, 0, 7, 0, 0, 0]);
     for request in [announce, send] {
-        complete(&mut host, Completion::Sent { id: request.id }, &mut said);
+        complete(&mut host, Completion::Sent { id: request.id }, &mut sink);
     }
     let immediate = announce.immediate;
-    complete(&mut host, Completion::Received { id: control.id, length: 0, immediate }, &mut said);
-    assert_eq!(said.0, []);
-    complete(&mut host, Completion::Received { id: data.id, length: 8, immediate: None }, &mut said);
-    let [HostEvent::Finished { outcome, output, .. }] = &said.0[..] else { panic!("{:?}", said.0) };
+    complete(&mut host, Completion::Received { id: control.id, length: 0, immediate }, &mut sink);
+    assert_eq!(sink.0, []);
+    complete(&mut host, Completion::Received { id: data.id, length: 8, immediate: None }, &mut sink);
+    let [HostEvent::Finished { outcome, output, .. }] = &sink.0[..] else { panic!("{:?}", sink.0) };
     assert_eq!((*outcome, output.bytes()), (Outcome::Done, &[5, 0, 0, 0, 7, 0, 0, 0][..]));
 }
 
 #[test]
 fn when_work_fails_the_collective_does() {
-    let (mut host, mut said) = host(false);
-    start(&mut host, Collective::AllReduce, &mut said);
+    let (mut host, mut sink) = host(false);
+    start(&mut host, Collective::AllReduce, &mut sink);
     let Some(Work::Receive(first)) = work(&mut host).into_iter().next() else { panic!("a receive request") };
     let failure = Failure::RetryExceeded;
-    complete(&mut host, Completion::Failed { id: first.id, failure }, &mut said);
-    let [HostEvent::Finished { outcome, .. }] = &said.0[..] else { panic!("{:?}", said.0) };
+    complete(&mut host, Completion::Failed { id: first.id, failure }, &mut sink);
+    let [HostEvent::Finished { outcome, .. }] = &sink.0[..] else { panic!("{:?}", sink.0) };
     assert_eq!(*outcome, Outcome::Failed { qp: QpIndex(0), failure });
 }
 
 #[test]
 fn a_program_that_skips_numbers_fails_where_nobody_can() {
-    let (mut host, mut said) = host(true);
-    start(&mut host, Collective::Reduce { root: Rank(0) }, &mut said);
+    let (mut host, mut sink) = host(true);
+    start(&mut host, Collective::Reduce { root: Rank(0) }, &mut sink);
     let failed = |event: &HostEvent<Numbers>| {
         matches!(event, HostEvent::Finished { outcome: Outcome::Failed { .. }, .. })
     };
-    assert!(said.0.iter().any(failed), "{:?}", said.0);
+    assert!(sink.0.iter().any(failed), "{:?}", sink.0);
 }

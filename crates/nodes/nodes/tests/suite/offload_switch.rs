@@ -1,7 +1,7 @@
 //! A switch whose queue pairs somebody else executes, between hosts of the same kind: work requests come out, messages are carried from one
 //! end of a connection to the other, and no frame passes.
 
-use crate::common::{GROUP, Setup, groups, star};
+use crate::common::{GROUP, NetworkSetup, groups, star};
 use quincunx_collective::{Collective, DataType, Numbers, ReduceOp, Reduction};
 use quincunx_engine::verbs::{Completion, Outcome, QpIndex, ReceiveRequest, SendRequest};
 use quincunx_engine::{Engine, Frame, PortId, Sink, Terms};
@@ -16,9 +16,9 @@ use std::collections::{BTreeMap, VecDeque};
 const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::I32 };
 
 /// What a node says; a frame or a timer would be a fault.
-struct Said<E: Engine>(Vec<E::Event>);
+struct RecordingSink<E: Engine>(Vec<E::Event>);
 
-impl<E: Engine<Header = RoceHeader>> Sink<E> for Said<E> {
+impl<E: Engine<Header = RoceHeader>> Sink<E> for RecordingSink<E> {
     fn transmit(&mut self, _: PortId, frame: Frame<'_, RoceHeader, E::Payload>) {
         panic!("a frame of an offloaded queue pair: {:?}", frame.header);
     }
@@ -35,18 +35,18 @@ impl<E: Engine<Header = RoceHeader>> Sink<E> for Said<E> {
 /// A node, and the work that its queue pairs have.
 struct Offloaded<E: Engine> {
     engine: E,
-    said: Said<E>,
+    sink: RecordingSink<E>,
     sends: BTreeMap<QpIndex, VecDeque<SendRequest>>,
     receives: BTreeMap<QpIndex, VecDeque<ReceiveRequest>>,
 }
 
 impl<E: Offloadable<Header = RoceHeader, Payload = Numbers>> Offloaded<E> {
     fn new(engine: E) -> Self {
-        Self { engine, said: Said(Vec::new()), sends: BTreeMap::new(), receives: BTreeMap::new() }
+        Self { engine, sink: RecordingSink(Vec::new()), sends: BTreeMap::new(), receives: BTreeMap::new() }
     }
 
     fn tell(&mut self, command: E::Command) -> Result<(), E::Rejected> {
-        self.engine.handle_command(Instant::ZERO, command, &mut self.said)?;
+        self.engine.handle_command(Instant::ZERO, command, &mut self.sink)?;
         self.engine.assert_invariants();
         while let Some(PostedWork { group, queue_pair, work }) = self.engine.take_work() {
             assert_eq!(group, GROUP);
@@ -87,7 +87,7 @@ where
 
 #[test]
 fn a_switch_whose_connections_end_there_adds_up_what_somebody_else_has_received() {
-    let (hosts, mut switches) = groups(&star(3), Setup::tiny(Mode::I));
+    let (hosts, mut switches) = groups(&star(3), NetworkSetup::tiny(Mode::I));
     let Ok(switch) = Switch::new(());
     let mut switch = Offloaded::new(switch);
     let mut group = switches.remove(0);
@@ -127,8 +127,8 @@ fn a_switch_whose_connections_end_there_adds_up_what_somebody_else_has_received(
         }
     }
     for host in &hosts {
-        let [HostEvent::Finished { outcome, output, .. }] = &host.said.0[..] else {
-            panic!("{:?}", host.said.0)
+        let [HostEvent::Finished { outcome, output, .. }] = &host.sink.0[..] else {
+            panic!("{:?}", host.sink.0)
         };
         assert_eq!((*outcome, output), (Outcome::Done, &input(1 + 2 + 3)));
     }
@@ -137,7 +137,7 @@ fn a_switch_whose_connections_end_there_adds_up_what_somebody_else_has_received(
 #[test]
 fn a_group_whose_frames_pass_a_switch_is_none_for_one_whose_queue_pairs_somebody_else_executes() {
     for mode in [Mode::II, Mode::III] {
-        let (_, mut switches) = groups(&star(3), Setup::tiny(mode));
+        let (_, mut switches) = groups(&star(3), NetworkSetup::tiny(mode));
         let Ok(switch) = Switch::new(());
         let mut switch = Offloaded::new(switch);
         let mut group = switches.remove(0);

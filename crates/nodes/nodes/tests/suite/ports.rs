@@ -14,12 +14,12 @@ use std::net::IpAddr;
 
 /// What a node says of a frame.
 #[derive(Default)]
-struct Said {
+struct RecordingSink {
     sent: usize,
     dropped: Vec<NodeDrop>,
 }
 
-impl<E> Sink<E> for Said
+impl<E> Sink<E> for RecordingSink
 where
     E: Engine<Header = RoceHeader, Payload = Numbers, DropReason = NodeDrop>,
 {
@@ -68,14 +68,14 @@ fn header(source: Endpoint, destination: Endpoint) -> RoceHeader {
     RoceHeader::new(source.ip, destination.ip, destination.qp, Psn::new(0), Operation::SendOnlyImmediate(0))
 }
 
-fn hand<E>(node: &mut E, port: u16, header: &RoceHeader) -> Said
+fn hand<E>(node: &mut E, port: u16, header: &RoceHeader) -> RecordingSink
 where
     E: Engine<Header = RoceHeader, Payload = Numbers, DropReason = NodeDrop>,
 {
-    let mut said = Said::default();
-    node.handle_frame(Instant::ZERO, PortId(port), Frame { header, payload: &[] }, &mut said);
+    let mut sink = RecordingSink::default();
+    node.handle_frame(Instant::ZERO, PortId(port), Frame { header, payload: &[] }, &mut sink);
     node.assert_invariants();
-    said
+    sink
 }
 
 #[test]
@@ -90,7 +90,11 @@ fn a_switch_drops_what_comes_by_another_port_than_its_neighbours() {
         };
         let group = switch_group(design, &context, None, port).unwrap();
         switch
-            .handle_command(Instant::ZERO, SwitchCommand::Install(Box::new(group)), &mut Said::default())
+            .handle_command(
+                Instant::ZERO,
+                SwitchCommand::Install(Box::new(group)),
+                &mut RecordingSink::default(),
+            )
             .unwrap();
         let before = switch.clone();
         for connection in &context.connections {
@@ -111,8 +115,12 @@ fn a_host_drops_what_comes_by_another_port_than_its_switchs() {
         let Member::Rank(_) = who else { continue };
         let Ok(mut host) = Host::<Numbers>::new(());
         let group = host_group(&EPIC_2, &context, None, |_| PortId(1)).unwrap();
-        host.handle_command(Instant::ZERO, HostCommand::Install(Box::new(group)), &mut Said::default())
-            .unwrap();
+        host.handle_command(
+            Instant::ZERO,
+            HostCommand::Install(Box::new(group)),
+            &mut RecordingSink::default(),
+        )
+        .unwrap();
         let before = host.clone();
         let frame = header(context.connections[0].remote, context.connections[0].local);
         assert_eq!(hand(&mut host, 0, &frame).dropped, [NodeDrop::ForeignPort]);
@@ -127,7 +135,7 @@ fn what_passes_comes_from_where_its_sender_is() {
     let end = |last| Endpoint { ip: IpAddr::from([10, 0, 0, last]), qp: QpNumber::new(17) };
     for port in [0, 1] {
         let route = SwitchCommand::Route { destination: end(1 + port as u8).ip, ports: vec![PortId(port)] };
-        switch.handle_command(Instant::ZERO, route, &mut Said::default()).unwrap();
+        switch.handle_command(Instant::ZERO, route, &mut RecordingSink::default()).unwrap();
     }
     let frame = header(end(1), end(2));
     let forged = hand(&mut switch, 2, &frame);

@@ -1,7 +1,7 @@
 //! Where the blocks of a schedule run, in which order they go, and what of a product they load again.
 
 use crate::{LAYER, machine, plan};
-use quincunx_accelerator::{Kernel, Output, Place, Plan};
+use quincunx_accelerator::{Kernel, KernelPlace, Output, Plan};
 use quincunx_schedules::ALL;
 use std::collections::BTreeSet;
 
@@ -11,15 +11,15 @@ fn named<'a>(plan: &'a Plan, name: &str) -> &'a Kernel {
 
 #[test]
 fn communication_kernels_take_whole_sms_and_only_t3_has_engines_that_take_none() {
-    let sms = Place::WholeSm(machine().communication_sms);
-    let engines = Place::CopyEngine(machine().copy_engines);
+    let sms = KernelPlace::WholeSm(machine().communication_sms);
+    let engines = KernelPlace::CopyEngine(machine().copy_engines);
     let expected = [
         ("tp-nvls", "all_reduce", sms),
         ("sp-nvls", "reduce_scatter", sms),
         ("sp-nvls", "all_gather", sms),
         ("coconet", "all_reduce", sms),
         ("coconet-nvls", "all_reduce", sms),
-        ("fuselib", "all_reduce", Place::Sm),
+        ("fuselib", "all_reduce", KernelPlace::Sm),
         ("t3", "reduce_scatter", engines),
         ("t3", "all_gather", engines),
         ("t3-nvls", "reduce_scatter", engines),
@@ -40,7 +40,7 @@ fn communication_goes_before_normalisations_and_those_before_products() {
         };
         let products = priority(|kernel| kernel.name.starts_with("product"));
         let norms = priority(|kernel| kernel.name == "norm");
-        let sends = priority(|kernel| kernel.name.starts_with("all_") && kernel.place != Place::Sm);
+        let sends = priority(|kernel| kernel.name.starts_with("all_") && kernel.place != KernelPlace::Sm);
         let name = schedule.name();
         assert!(products.last() < norms.first(), "{name}: {products:?}, {norms:?}");
         assert!(sends.is_empty() || norms.last() < sends.first(), "{name}: {norms:?}, {sends:?}");

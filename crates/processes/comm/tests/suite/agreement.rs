@@ -7,7 +7,7 @@ use quincunx_control::{NodeDescription, Role};
 use quincunx_control_grpc::{ClientConfig, ManagerServer, ServerConfig};
 use quincunx_designs::CATALOG;
 use quincunx_driver_net::{NodeOptions, TransportOptions, UdpOptions};
-use quincunx_runtime::{ProcessOptions, SwitchWatch, serve_switch};
+use quincunx_runtime::{ProcessOptions, SwitchSnapshot, serve_switch};
 use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::Framing;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -145,7 +145,8 @@ fn with_a_manager(run: impl FnOnce(SocketAddr)) {
     let manager = server.address();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        let switch = scope.spawn(|| serve_switch(CATALOG, &switch(manager), &stop, &SwitchWatch::default()));
+        let switch =
+            scope.spawn(|| serve_switch(CATALOG, &switch(manager), &stop, &SwitchSnapshot::default()));
         let stop = Stop(&stop);
         run(manager);
         drop(stop);

@@ -7,7 +7,7 @@ use quincunx_design::{FabricKind, Placement};
 use quincunx_designs::{CATALOG, FALLBACK};
 use quincunx_driver_net::{NodeOptions, TransportOptions, UdpOptions};
 use quincunx_fabric::IncTree;
-use quincunx_runtime::{ProcessOptions, SwitchWatch, serve_switch};
+use quincunx_runtime::{ProcessOptions, SwitchSnapshot, serve_switch};
 use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::Framing;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -54,7 +54,7 @@ fn room(groups: u64) -> ByteCount {
 }
 
 /// The fabric of a test; others wait for its end.
-pub(crate) struct Fabric {
+pub(crate) struct LoopbackFabric {
     server: Option<ManagerServer>,
     address: SocketAddr,
     pub(crate) client: ControlClient,
@@ -63,7 +63,7 @@ pub(crate) struct Fabric {
     _alone: MutexGuard<'static, ()>,
 }
 
-impl Fabric {
+impl LoopbackFabric {
     /// With a switch that has room for so many groups of two ranks.
     pub(crate) fn with_room_for(groups: u64) -> Self {
         static ADDRESSES: Mutex<()> = Mutex::new(());
@@ -84,7 +84,7 @@ impl Fabric {
         let switch = {
             let stop = Arc::clone(&stop);
             // It ends with an error where a test ends the manager first.
-            thread::spawn(move || _ = serve_switch(CATALOG, &options, &stop, &SwitchWatch::default()))
+            thread::spawn(move || _ = serve_switch(CATALOG, &options, &stop, &SwitchSnapshot::default()))
         };
         let client = ControlClient::connect(manager, ClientConfig::default()).unwrap();
         Self { server: Some(server), address: manager, client, stop, switch: Some(switch), _alone: alone }
@@ -170,7 +170,7 @@ impl Fabric {
     }
 }
 
-impl Drop for Fabric {
+impl Drop for LoopbackFabric {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(switch) = self.switch.take() {

@@ -1,6 +1,6 @@
 //! A group that is over is given back: by dropping it, by closing it, by leaving; also where it came to nothing.
 
-use crate::fabric::{DESIGN, Fabric, add_up};
+use crate::fabric::{DESIGN, LoopbackFabric, add_up};
 use quincunx_comm::{Buffers, CommError, Group, Handle, Nothing, Operation};
 use std::sync::Barrier;
 
@@ -31,7 +31,7 @@ impl quincunx_comm::Sink for Eight {
 
 #[test]
 fn groups_that_are_dropped_make_room_for_the_next_ones_in_the_switch() {
-    let fabric = Fabric::with_room_for(2);
+    let fabric = LoopbackFabric::with_room_for(2);
     fabric.run(2, |world| {
         for number in 0..300 {
             let part = world.split(0).unwrap();
@@ -48,7 +48,7 @@ fn groups_that_are_dropped_make_room_for_the_next_ones_in_the_switch() {
 
 #[test]
 fn a_group_lives_until_its_last_rank_is_done_with_it() {
-    let fabric = Fabric::with_room_for(3);
+    let fabric = LoopbackFabric::with_room_for(3);
     let at = Barrier::new(2);
     fabric.run(2, |world| {
         let part = world.split(0).unwrap();
@@ -75,7 +75,7 @@ fn a_group_lives_until_its_last_rank_is_done_with_it() {
 
 #[test]
 fn what_is_under_way_in_a_group_that_is_dropped_goes_on_to_its_end() {
-    let fabric = Fabric::with_room_for(2);
+    let fabric = LoopbackFabric::with_room_for(2);
     fabric.run(2, |world| {
         let part = world.split(0).unwrap();
         if world.rank() == 0 {
@@ -93,7 +93,7 @@ fn what_is_under_way_in_a_group_that_is_dropped_goes_on_to_its_end() {
 
 #[test]
 fn messages_of_a_group_that_its_sender_has_dropped_are_received() {
-    let fabric = Fabric::with_room_for(2);
+    let fabric = LoopbackFabric::with_room_for(2);
     fabric.run(2, |world| {
         let part = world.split(0).unwrap();
         tell(&part);
@@ -110,7 +110,7 @@ fn messages_of_a_group_that_its_sender_has_dropped_are_received() {
 
 #[test]
 fn a_rank_that_has_given_a_group_back_answers_its_peers_still() {
-    let fabric = Fabric::with_room_for(2);
+    let fabric = LoopbackFabric::with_room_for(2);
     fabric.run(2, |world| {
         let mut part = Some(world.split(0).unwrap());
         if world.rank() == 0 {
@@ -130,7 +130,7 @@ fn a_rank_that_has_given_a_group_back_answers_its_peers_still() {
 
 #[test]
 fn ranks_close_though_their_manager_is_gone() {
-    let mut fabric = Fabric::with_room_for(2);
+    let mut fabric = LoopbackFabric::with_room_for(2);
     let endpoints = [0, 1].map(|rank| fabric.attach((rank, 2), 64));
     let numbers = endpoints[0].make_group(&[0, 1]).unwrap();
     let groups = endpoints.each_ref().map(|endpoint| endpoint.join_group(&[0, 1], numbers).unwrap());
@@ -143,7 +143,7 @@ fn ranks_close_though_their_manager_is_gone() {
 
 #[test]
 fn a_group_that_is_closed_begins_nothing_and_is_given_back_though_there_are_clones() {
-    let fabric = Fabric::with_room_for(2);
+    let fabric = LoopbackFabric::with_room_for(2);
     fabric.run(2, |world| {
         let part = world.split(0).unwrap();
         let clone = part.clone();
@@ -160,7 +160,7 @@ fn a_group_that_is_closed_begins_nothing_and_is_given_back_though_there_are_clon
 
 #[test]
 fn a_group_of_one_is_closed_as_any_other() {
-    let fabric = Fabric::with_room_for(1);
+    let fabric = LoopbackFabric::with_room_for(1);
     fabric.run(1, |world| {
         let alone = world.split(0).unwrap();
         alone.barrier().unwrap();
@@ -171,7 +171,7 @@ fn a_group_of_one_is_closed_as_any_other() {
 
 #[test]
 fn a_rank_that_leaves_without_a_word_ends_its_groups_and_leaves_none_that_live() {
-    let fabric = Fabric::with_room_for(2);
+    let fabric = LoopbackFabric::with_room_for(2);
     fabric.run_to_the_end(2, |world| {
         let part = world.split(0).unwrap();
         add_up(&part);
@@ -183,7 +183,7 @@ fn a_rank_that_leaves_without_a_word_ends_its_groups_and_leaves_none_that_live()
 
 #[test]
 fn a_group_of_which_a_half_is_refused_leaves_nothing() {
-    let fabric = Fabric::with_room_for(2);
+    let fabric = LoopbackFabric::with_room_for(2);
     // One queue pair is enough for collectives, and none is left for messages.
     let endpoints = [0, 1].map(|rank| fabric.attach((rank, 2), 1));
     let refused = endpoints[0].make_group(&[0, 1]).unwrap_err();
@@ -193,7 +193,7 @@ fn a_group_of_which_a_half_is_refused_leaves_nothing() {
 
 #[test]
 fn a_rank_that_does_not_come_in_time_has_given_the_group_back() {
-    let fabric = Fabric::with_room_for(2);
+    let fabric = LoopbackFabric::with_room_for(2);
     let endpoints =
         [0, 1].map(|rank| fabric.attach_for((rank, 2), 4096, quincunx_units::Duration::from_millis(50)));
     let [tree, _] = endpoints[0].make_group(&[0, 1]).unwrap();

@@ -20,7 +20,7 @@ use super::task::{Order, Task};
 use crate::drops::KernelDrops;
 use crate::links::Links;
 use crate::process::{ProcessOptions, RuntimeError, design_of, room, windows};
-use crate::watch::{SwitchCounts, SwitchWatch, Watching};
+use crate::snapshot::{SnapshotWriter, SwitchCounts, SwitchSnapshot};
 
 /// A group that the core is in.
 struct Installed {
@@ -51,12 +51,12 @@ impl Installed {
 
 /// What a core tells the manager through.
 #[derive(Clone, Copy)]
-pub(super) struct Told<'a> {
+pub(super) struct ManagerReporter<'a> {
     pub(super) reporter: &'a Reporter,
     pub(super) links: &'a Mutex<Links>,
 }
 
-impl Told<'_> {
+impl ManagerReporter<'_> {
     /// Tells of links whose state has changed before what may follow from that.
     fn links_now(self) {
         self.links.lock().unwrap_or_else(PoisonError::into_inner).look_now(self.reporter);
@@ -70,7 +70,7 @@ pub(super) struct Core<'a> {
     node: SwitchNode,
     groups: BTreeMap<GroupId, Installed>,
     locks: LockReports,
-    watching: Watching<'a>,
+    snapshot_writer: SnapshotWriter<'a>,
     /// Counted for all cores by the first.
     kernel: Option<KernelDrops>,
 }
@@ -81,7 +81,7 @@ impl<'a> Core<'a> {
         catalog: Catalog,
         switch: &ProcessOptions,
         (number, address): (usize, IpAddr),
-        watch: &'a SwitchWatch,
+        snapshot: &'a SwitchSnapshot,
     ) -> Result<Self, RuntimeError> {
         let mut options = switch.clone();
         options.description.address = address;
@@ -97,7 +97,7 @@ impl<'a> Core<'a> {
             options,
             groups: BTreeMap::new(),
             locks: LockReports::default(),
-            watching: Watching::new(watch, number),
+            snapshot_writer: SnapshotWriter::new(snapshot, number),
             kernel: (number == 0).then(KernelDrops::new),
         })
     }
@@ -124,14 +124,14 @@ impl<'a> Core<'a> {
         self.node.turn()?;
         let statistics = *self.node.statistics();
         let (node, kernel) = (&mut self.node, &self.kernel);
-        self.watching.look(&statistics, || node.counted(kernel.as_ref()));
+        self.snapshot_writer.look(&statistics, || node.counted(kernel.as_ref()));
         Ok(())
     }
 
     /// The same, and tells the manager of what was met.
-    pub(super) fn turn(&mut self, told: Told<'_>) -> Result<(), RuntimeError> {
+    pub(super) fn turn(&mut self, to_manager: ManagerReporter<'_>) -> Result<(), RuntimeError> {
         self.forward()?;
-        self.locks.tell(self.node.engine().recorder(), told.reporter, &self.watching);
+        self.locks.tell(self.node.engine().recorder(), to_manager.reporter, &self.snapshot_writer);
         while let Some(SwitchEvent::Unreachable { group, edge }) = self.node.next_event() {
             let installed = self.groups.get(&group);
             let connections = installed.map(|group| &group.context.connections);
@@ -141,30 +141,34 @@ impl<'a> Core<'a> {
             };
             let of = installed.map_or(group, |group| group.of);
             tracing::warn!(group = %of, reason, "neighbour lost");
-            told.links_now();
-            told.reporter.report(of, Report::DataPlaneFailed { reason });
+            to_manager.links_now();
+            to_manager.reporter.report(of, Report::DataPlaneFailed { reason });
         }
         Ok(())
     }
 
     /// Does what the manager wants of this core.
-    pub(super) fn carry_out(&mut self, task: Task, told: Told<'_>) -> Result<(), RuntimeError> {
+    pub(super) fn carry_out(
+        &mut self,
+        task: Task,
+        to_manager: ManagerReporter<'_>,
+    ) -> Result<(), RuntimeError> {
         let Task { group, order, tally } = task;
         let refused = match order {
             Order::Install(context) => self.add(tally.of, *context)?.err(),
             Order::Remove => {
                 if let Some(installed) = self.groups.remove(&group) {
                     tracing::info!(%group, "group removed");
-                    self.watching.note(|counts| installed.removed(counts));
+                    self.snapshot_writer.note(|counts| installed.removed(counts));
                 }
                 // A group that was refused here is not installed: nothing to remove.
                 let _ = self.node.command(SwitchCommand::Remove(group));
-                told.links_now();
+                to_manager.links_now();
                 None
             }
         };
         if let Some(report) = tally.done(refused) {
-            told.reporter.report(tally.of, report);
+            to_manager.reporter.report(tally.of, report);
         }
         Ok(())
     }
@@ -178,24 +182,24 @@ impl<'a> Core<'a> {
                 let at = self.address();
                 tracing::info!(group = %id, design = context.design, ranks = context.ranks, %memory, connections, %at, "group installed");
                 let installed = Installed { of, context, windows };
-                self.watching.note(|counts| installed.added(counts));
+                self.snapshot_writer.note(|counts| installed.added(counts));
                 self.groups.insert(id, installed);
                 self.node.grow_receive_buffer(self.groups.values().map(|group| room(group.windows)).sum())?;
                 Ok(Ok(()))
             }
             Err(refusal) => {
                 tracing::warn!(group = %id, design = context.design, reason = %refusal, "group refused");
-                self.watching.note(|counts| counts.refused += 1);
+                self.snapshot_writer.note(|counts| counts.refused += 1);
                 Ok(Err(refusal))
             }
         }
     }
 
     /// Tells the manager that a group is none for this switch, before any core has it.
-    pub(super) fn refuse(&mut self, group: GroupId, refusal: &Refusal, told: Told<'_>) {
+    pub(super) fn refuse(&mut self, group: GroupId, refusal: &Refusal, to_manager: ManagerReporter<'_>) {
         tracing::warn!(%group, reason = %refusal, "group refused");
-        self.watching.note(|counts| counts.refused += 1);
-        told.reporter.report(group, Report::Refused { reason: refusal.to_string() });
+        self.snapshot_writer.note(|counts| counts.refused += 1);
+        to_manager.reporter.report(group, Report::Refused { reason: refusal.to_string() });
     }
 
     /// Joins the node to a group: what all its neighbours there may have under way to here.
@@ -209,7 +213,7 @@ impl<'a> Core<'a> {
     pub(super) fn forget_all(&mut self) {
         for (group, installed) in std::mem::take(&mut self.groups) {
             let _ = self.node.command(SwitchCommand::Remove(group));
-            self.watching.note(|counts| installed.removed(counts));
+            self.snapshot_writer.note(|counts| installed.removed(counts));
         }
         self.locks = LockReports::default();
     }
@@ -217,7 +221,7 @@ impl<'a> Core<'a> {
     /// Takes the last snapshot of what it has counted.
     pub(super) fn end(&mut self) {
         let counted = self.node.counted(self.kernel.as_ref());
-        self.watching.end(self.node.statistics(), counted);
+        self.snapshot_writer.end(self.node.statistics(), counted);
     }
 }
 
@@ -233,7 +237,7 @@ const LOCKS_INTERVAL: std::time::Duration = std::time::Duration::from_millis(500
 
 impl LockReports {
     /// Tells the manager what has changed, now and then.
-    fn tell(&mut self, recorder: &Recorder, reporter: &Reporter, watching: &Watching<'_>) {
+    fn tell(&mut self, recorder: &Recorder, reporter: &Reporter, snapshot_writer: &SnapshotWriter<'_>) {
         let now = Instant::now();
         if recorder.counts().next().is_none() || self.next.is_some_and(|next| now < next) {
             return;
@@ -246,7 +250,7 @@ impl LockReports {
             }
             let LockCounts { granted, refused, in_vain, held_by } = counts;
             reporter.report(group, Report::Locked(LockUse { granted, refused, in_vain, held_by }));
-            watching.note(|all| {
+            snapshot_writer.note(|all| {
                 all.locks_granted += granted - before.granted;
                 all.locks_refused += refused - before.refused;
                 all.locks_in_vain += in_vain - before.in_vain;

@@ -16,7 +16,7 @@ use crate::codec::ROCE_PORT;
 use crate::drops::{KernelDrops, named, with_ports};
 use crate::offloaded::OffloadedNode;
 use crate::process::{Bound, INSTRUCTION_POLL, ProcessOptions, RuntimeError, SocketNode, open};
-use crate::watch::Counted;
+use crate::snapshot::Counted;
 
 /// One or the other.
 pub(super) enum SwitchNode {

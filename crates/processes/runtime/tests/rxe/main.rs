@@ -20,12 +20,12 @@ const FOUR_PACKETS: usize = 4096;
 /// Messages each way.
 const COUNT: usize = 100;
 
-const fn ping_pong(kernel: Kernel, size: usize, loss: bool) -> pingpong::Run {
-    pingpong::Run { kernel, size, count: COUNT, loss }
+const fn ping_pong(kernel: Kernel, size: usize, loss: bool) -> pingpong::PingPongRun {
+    pingpong::PingPongRun { kernel, size, count: COUNT, loss }
 }
 
 /// All runs to and fro ...
-const PING_PONGS: [pingpong::Run; 6] = [
+const PING_PONGS: [pingpong::PingPongRun; 6] = [
     ping_pong(Kernel::Client, ONE_PACKET, false),
     ping_pong(Kernel::Client, FOUR_PACKETS, false),
     ping_pong(Kernel::Server, ONE_PACKET, false),
@@ -35,8 +35,8 @@ const PING_PONGS: [pingpong::Run; 6] = [
 ];
 
 /// ... and all that write.
-const WRITES: [write::Run; 2] =
-    [write::Run { count: COUNT, loss: false }, write::Run { count: COUNT, loss: true }];
+const WRITES: [write::WriteRun; 2] =
+    [write::WriteRun { count: COUNT, loss: false }, write::WriteRun { count: COUNT, loss: true }];
 
 /// What became of them.
 struct Reports {
@@ -53,8 +53,10 @@ fn reports() -> Result<&'static Reports, Missing> {
 
 fn play_all() -> Result<Reports, Missing> {
     let image = guest::image()?;
-    let commands =
-        PING_PONGS.iter().map(pingpong::Run::command).chain(WRITES.iter().map(write::Run::command));
+    let commands = PING_PONGS
+        .iter()
+        .map(pingpong::PingPongRun::command)
+        .chain(WRITES.iter().map(write::WriteRun::command));
     let mut guest = Guest::boot(&image, &commands.collect::<Vec<_>>());
     let play_here = || {
         guest.fabric().enter(OUR_PLACE).expect("the namespace is there");
@@ -81,7 +83,7 @@ fn play_all() -> Result<Reports, Missing> {
 /// The runs to and fro that `pick` picks. Everything arrived, and both ends say so.
 fn complete(
     reports: &'static Reports,
-    pick: impl Fn(&pingpong::Run) -> bool,
+    pick: impl Fn(&pingpong::PingPongRun) -> bool,
 ) -> impl Iterator<Item = &'static pingpong::Report> {
     PING_PONGS.iter().zip(&reports.ping_pongs).filter(move |(run, _)| pick(run)).map(|(run, report)| {
         assert_eq!((report.status, report.complaint), (0, false), "the program is content: {run:?}");

@@ -32,7 +32,7 @@ pub(crate) enum Kernel {
 
 /// One run of the program.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Run {
+pub(crate) struct PingPongRun {
     /// The kernel's part.
     pub(crate) kernel: Kernel,
     /// Bytes of a message.
@@ -43,7 +43,7 @@ pub(crate) struct Run {
     pub(crate) loss: bool,
 }
 
-impl Run {
+impl PingPongRun {
     /// The program's command line.
     pub(crate) fn command(&self) -> String {
         let Self { size, count, .. } = self;
@@ -97,7 +97,7 @@ pub(crate) struct Report {
 }
 
 /// Plays our part of `run`, the `index`-th of the guest's job.
-pub(crate) fn play(guest: &mut Guest, listener: &TcpListener, index: usize, run: &Run) -> Report {
+pub(crate) fn play(guest: &mut Guest, listener: &TcpListener, index: usize, run: &PingPongRun) -> Report {
     let end = Instant::now() + LIMIT;
     // Another number in each run: what is late for one is not for the next.
     let local = Endpoint { ip: OUR_PLACE.address(), qp: QpNumber::new(0x100 + index as u32) };

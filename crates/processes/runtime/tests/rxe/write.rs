@@ -24,14 +24,14 @@ const SIZE: usize = 4096;
 
 /// One run of the program.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Run {
+pub(crate) struct WriteRun {
     /// Messages.
     pub(crate) count: usize,
     /// Lose 2% of the frames each way.
     pub(crate) loss: bool,
 }
 
-impl Run {
+impl WriteRun {
     /// The program's command line.
     pub(crate) fn command(&self) -> String {
         let server = OUR_PLACE.address();
@@ -100,7 +100,7 @@ struct Connection {
 }
 
 /// Plays our part of `run`, the `index`-th of the guest's job.
-pub(crate) fn play(guest: &mut Guest, listener: &TcpListener, index: usize, run: &Run) -> Report {
+pub(crate) fn play(guest: &mut Guest, listener: &TcpListener, index: usize, run: &WriteRun) -> Report {
     let end = Instant::now() + LIMIT;
     let mut stream = retry(guest, end, || listener.accept().map(|(stream, _)| stream));
     stream.set_nonblocking(true).expect("a socket");
@@ -151,7 +151,7 @@ pub(crate) fn play(guest: &mut Guest, listener: &TcpListener, index: usize, run:
     }
 }
 
-fn connect(run: &Run, index: usize, theirs: Keys) -> Connection {
+fn connect(run: &WriteRun, index: usize, theirs: Keys) -> Connection {
     let local = Endpoint { ip: OUR_PLACE.address(), qp: QpNumber::new(0x200 + index as u32) };
     let psn = Psn::new(0x00ff_fffe);
     let mut node = open(run.loss, local, psn, Endpoint { ip: theirs.ip, qp: theirs.qp }, theirs.psn);

@@ -26,7 +26,7 @@ fn allocates_nothing(design: &str) {
         ("group.retry_timeout", Value::from("2s")),
         ("group.retry_count", Value::from(7)),
     ];
-    let groups = [common::Group::on_tree(1, &tree, design, &parameters, Psn::new(0))];
+    let groups = [common::StaticGroup::on_tree(1, &tree, design, &parameters, Psn::new(0))];
     let options = NodeOptions { spin: Duration::ZERO, ..NodeOptions::default() };
     let mut switch = common::switch(&groups, tree.root(), options.clone());
     let mut hosts = [0, 1, 2, 3].map(|rank| {

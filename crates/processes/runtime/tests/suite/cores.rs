@@ -10,7 +10,7 @@ use quincunx_control_grpc::{ManagerServer, ServerConfig};
 use quincunx_design::{FabricKind, Value};
 use quincunx_designs::CATALOG;
 use quincunx_driver_net::{PortsOptions, TransportOptions};
-use quincunx_runtime::{ProcessOptions, Rank, RuntimeError, SwitchCounts, SwitchWatch, serve_switch};
+use quincunx_runtime::{ProcessOptions, Rank, RuntimeError, SwitchCounts, SwitchSnapshot, serve_switch};
 use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::Framing;
 use std::net::{SocketAddr, TcpListener};
@@ -81,10 +81,10 @@ fn beside_two_cores(
     job: impl Fn(Rank, u16) + Sync,
 ) -> (Vec<SwitchCounts>, Result<(), RuntimeError>) {
     let _alone = common::alone();
-    let (server, watch, stop) = (manager(), SwitchWatch::default(), AtomicBool::new(false));
+    let (server, snapshot, stop) = (manager(), SwitchSnapshot::default(), AtomicBool::new(false));
     let options = switch(server.address(), &[8, 9]);
     let ended = thread::scope(|scope| {
-        let switch = scope.spawn(|| serve_switch(CATALOG, &options, &stop, &watch));
+        let switch = scope.spawn(|| serve_switch(CATALOG, &options, &stop, &snapshot));
         let (job, address) = (&job, server.address());
         let ranks: Vec<_> = (0..ranks)
             .map(|number| {
@@ -98,7 +98,7 @@ fn beside_two_cores(
         ranks.into_iter().for_each(|rank| rank.unwrap());
         ended
     });
-    (watch.cores(), ended)
+    (snapshot.cores(), ended)
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn several_cores_are_refused_in_one_line_where_frames_are_for_others() {
     ];
     for (options, of) in options.into_iter().zip(["RoCE v1", "ports"]) {
         let stop = AtomicBool::new(false);
-        let error = serve_switch(CATALOG, &options, &stop, &SwitchWatch::default()).unwrap_err();
+        let error = serve_switch(CATALOG, &options, &stop, &SwitchSnapshot::default()).unwrap_err();
         assert!(matches!(error, RuntimeError::Cores { .. }), "{error}");
         let text = error.to_string();
         assert!(text.contains(of) && !text.contains('\n'), "{text}");

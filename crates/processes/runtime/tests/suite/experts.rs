@@ -3,7 +3,7 @@
 //! the same index; what each rank makes of them by the routing that came with them comes back and is added up. Every wait has an end.
 
 use crate::common;
-use crate::common::{Group, HostNode, address};
+use crate::common::{HostNode, StaticGroup, address};
 use quincunx_collective::{
     Collective, DataType, Gate, GateKind, GroupId, Numbers, Payload, Rank, ReduceOp, Reduction, Routes,
     Routing, noise, reference_dispatch,
@@ -38,7 +38,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 const TEST_LIMIT: Duration = Duration::from_secs(60);
 
 /// Two servers of four, in which tokens for the other server go by way of the rank of the same index there.
-fn group() -> Group {
+fn group() -> StaticGroup {
     let parameters = [
         ("group.mtu", Value::from(256)),
         ("group.message", Value::from(4)),
@@ -50,7 +50,7 @@ fn group() -> Group {
     let length = ByteCount::new(TOKEN as u64);
     let demand = Demand::Tokens { most: SLOTS as u32, length };
     let placement = Placement { domains: RANKS / MEMBERS, demand, ..Placement::new(RANKS, None, length) };
-    Group::new(GROUP.0, multiwrite, (FabricKind::Servers, &placement), Psn::new(0xff_fff0))
+    StaticGroup::new(GROUP.0, multiwrite, (FabricKind::Servers, &placement), Psn::new(0xff_fff0))
 }
 
 fn node(rank: u16) -> RankNode {

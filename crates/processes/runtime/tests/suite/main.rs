@@ -8,7 +8,7 @@ mod experts;
 mod groups;
 mod mesh;
 mod one_address;
-mod remake;
+mod recreate;
 mod seeds;
 mod strangers;
 mod switch_memory;

@@ -10,7 +10,7 @@ use quincunx_control_grpc::{ClientConfig, ControlClient, ManagerServer, ServerCo
 use quincunx_design::{FabricKind, Value};
 use quincunx_designs::CATALOG;
 use quincunx_driver_net::{TransportOptions, UdpOptions};
-use quincunx_runtime::{JoinedGroup, ProcessOptions, Rank, SwitchWatch, serve_switch};
+use quincunx_runtime::{JoinedGroup, ProcessOptions, Rank, SwitchSnapshot, serve_switch};
 use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::{Framing, Operation, Psn, QpNumber, RoceHeader, datagram_length, emit_datagram};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -115,7 +115,7 @@ fn beside_a_switch(framing: Framing, job: impl FnOnce(SocketAddr) + Send) {
     let stop = AtomicBool::new(false);
     let options = switch_process(server.address(), framing);
     thread::scope(|scope| {
-        let switch = scope.spawn(|| serve_switch(CATALOG, &options, &stop, &SwitchWatch::default()));
+        let switch = scope.spawn(|| serve_switch(CATALOG, &options, &stop, &SwitchSnapshot::default()));
         let done = thread::scope(|scope| scope.spawn(|| job(server.address())).join());
         stop.store(true, Ordering::Relaxed);
         switch.join().unwrap().unwrap();

@@ -4,7 +4,7 @@
 //! prints its seed and the command that injects the same faults again. Every wait has an end.
 
 use crate::common;
-use crate::common::{Group, HostNode, SwitchNode, UdpNode, address};
+use crate::common::{HostNode, StaticGroup, SwitchNode, UdpNode, address};
 use quincunx_collective::{Collective, GroupId, Numbers, Payload, Rank, Reduction};
 use quincunx_collective::{SplitMix64, exact, reference, wrong_elements};
 use quincunx_design::Value;
@@ -54,7 +54,7 @@ struct Job {
 /// Everything that a seed decides, but faults.
 struct Scene {
     tree: IncTree,
-    groups: Vec<Group>,
+    groups: Vec<StaticGroup>,
     reduction: Reduction,
     jobs: Vec<Job>,
 }
@@ -77,7 +77,7 @@ impl Scene {
                 ("group.retry_timeout", Value::from("1ms")),
                 ("group.retry_count", Value::from(u8::MAX)),
             ];
-            groups.push(Group::on_tree(group.0, &tree, design, &parameters, Psn::new(0xff_fff0)));
+            groups.push(StaticGroup::on_tree(group.0, &tree, design, &parameters, Psn::new(0xff_fff0)));
             let root = Rank(random.below(u64::from(tree.ranks())) as u16);
             for collective in Collective::PRIMITIVES.map(|collective| collective.with_root(root)) {
                 let length = 8 * random.below(1 + 5 * mtu) as usize;

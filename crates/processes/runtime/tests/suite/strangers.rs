@@ -1,7 +1,7 @@
 //! Ranks whose tables disagree, on real sockets: a bitmap that names an unknown rank ends the group where it arrives, and the write is never said to have ended.
 
 use crate::common;
-use crate::common::{Group, HostNode, address};
+use crate::common::{HostNode, StaticGroup, address};
 use quincunx_collective::{GroupId, Numbers, Rank};
 use quincunx_design::{Demand, FabricKind, Member, Placement, Value};
 use quincunx_driver_net::NodeOptions;
@@ -14,7 +14,7 @@ use quincunx_wire::{Endpoint, Psn};
 const GROUP: GroupId = GroupId(1);
 
 /// A group on a mesh, as one who takes it for that would have it.
-fn group(domains: u16, members: u16) -> Group {
+fn group(domains: u16, members: u16) -> StaticGroup {
     let parameters = [
         ("group.mtu", Value::from(1024)),
         ("group.message", Value::from(1)),
@@ -26,10 +26,10 @@ fn group(domains: u16, members: u16) -> Group {
     let length = ByteCount::new(1024);
     let demand = Demand::Writes { slots: 1, length };
     let placement = Placement { domains, demand, ..Placement::new(domains * members, None, length) };
-    Group::new(1, writes, (FabricKind::Mesh, &placement), Psn::new(0))
+    StaticGroup::new(1, writes, (FabricKind::Mesh, &placement), Psn::new(0))
 }
 
-fn open(group: Group, rank: u16, at: u16) -> HostNode {
+fn open(group: StaticGroup, rank: u16, at: u16) -> HostNode {
     common::host(&[group], address(at), Rank(rank), NodeOptions::default())
 }
 

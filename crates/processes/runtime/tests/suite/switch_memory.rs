@@ -1,6 +1,6 @@
 //! What the manager books for a group at a switch is what the switch takes.
 
-use crate::common::Group;
+use crate::common::StaticGroup;
 use quincunx_collective::Numbers;
 use quincunx_design::{GroupContext, Node, Value};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
@@ -21,7 +21,7 @@ impl Sink<Switch<Numbers>> for Deaf {
 }
 
 /// A group on a tree, with an MTU of 1 KiB, messages of 3 packets and a window of 2.
-fn group(shape: &str, design: &str, reproducible: bool) -> Group {
+fn group(shape: &str, design: &str, reproducible: bool) -> StaticGroup {
     let tree = IncTree::from_shape(&shape.parse().unwrap());
     let parameters = [
         ("group.mtu", Value::from(1024)),
@@ -29,10 +29,10 @@ fn group(shape: &str, design: &str, reproducible: bool) -> Group {
         ("group.window", Value::from(2)),
         ("group.reproducible", Value::from(reproducible)),
     ];
-    Group::on_tree(1, &tree, design, &parameters, Psn::new(0))
+    StaticGroup::on_tree(1, &tree, design, &parameters, Psn::new(0))
 }
 
-fn taken(group: &Group, context: &GroupContext) -> u64 {
+fn taken(group: &StaticGroup, context: &GroupContext) -> u64 {
     let Ok(mut switch) = Switch::<Numbers>::new(());
     let group = switch_group(group.design, context, None, |_| PortId(0)).unwrap();
     switch.handle_command(Instant::ZERO, SwitchCommand::Install(Box::new(group)), &mut Deaf).unwrap();

@@ -1,7 +1,7 @@
 //! Results that are checked from end to end, over real frames and numbers: what a switch changes, with every CRC right, becomes an error.
 
 use crate::common;
-use crate::common::{Group, address};
+use crate::common::{StaticGroup, address};
 use quincunx_collective::{Collective, DataType, GroupId, Numbers, Payload, Rank, ReduceOp, Reduction};
 use quincunx_collective::{pattern, wrong_elements};
 use quincunx_design::{Member, Value};
@@ -32,7 +32,7 @@ fn all_reduce(
         ("group.retry_timeout", Value::from("20ms")),
         ("group.verify", Value::from(verify)),
     ];
-    let group = Group::on_tree(GROUP.0, &tree, design, &parameters, Psn::new(0));
+    let group = StaticGroup::on_tree(GROUP.0, &tree, design, &parameters, Psn::new(0));
     let root = tree.root();
     let Ok(engine) = Switch::new(());
     let mut switch = common::open(engine, address(root.0), NodeOptions::default());

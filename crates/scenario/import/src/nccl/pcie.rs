@@ -1,7 +1,7 @@
 //! GPUs at the PCIe switches and processors that they have, and the NVLinks between some of them.
 
 use super::server::{Gpu, Target, processor};
-use crate::links::{Link, Listed};
+use crate::links::{Listed, ParallelLinks};
 use crate::notes::{Notes, piece};
 use crate::{Body, ImportError, shape};
 use quincunx_units::{BitRate, Duration};
@@ -116,7 +116,7 @@ impl<'a> Devices<'a, '_> {
             let is_new = !self.names.contains_key(&above.id().get());
             let name = self.switch(above);
             let rate = rate(at, self.notes);
-            self.listed.link(Link::one([below, name.clone()], rate, self.latency));
+            self.listed.link(ParallelLinks::one([below, name.clone()], rate, self.latency));
             if above.has_tag_name("cpu") || !is_new {
                 return Ok(());
             }
@@ -161,14 +161,18 @@ pub(super) fn import<'a>(
         {
             let slower = between_processors(*first, notes).min(between_processors(*other, notes));
             let ends = [first, other].map(|cpu| names[&cpu.id().get()].clone());
-            listed.link(Link::one(ends, slower, latency));
+            listed.link(ParallelLinks::one(ends, slower, latency));
         }
     }
     for (number, gpu) in gpus.iter().enumerate() {
         for (target, count) in &gpu.links {
             match target {
                 Target::Gpu(other) if *other > number || gpus[*other].between(number).is_none() => {
-                    listed.link(Link::one([name(number), name(*other)], gpu.nvlinks(*count), latency));
+                    listed.link(ParallelLinks::one(
+                        [name(number), name(*other)],
+                        gpu.nvlinks(*count),
+                        latency,
+                    ));
                 }
                 _ => {}
             }

@@ -28,7 +28,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
-use summary::{Link, Sample, Summary, table_header};
+use summary::{FabricLinks, Sample, Summary, table_header};
 
 /// Measures our designs, a TCP ring and OpenMPI on the same links, in turns
 #[derive(Parser)]
@@ -131,7 +131,7 @@ impl Arguments {
         let mut complaints = Vec::new();
         for &ranks in &self.ranks {
             for &mtu in &self.mtu {
-                let link = Link { ranks, rate: self.rate.0, mtu };
+                let link = FabricLinks { ranks, rate: self.rate.0, mtu };
                 let samples = self.measure(link, &program, &peers, &contenders, &mut complaints)?;
                 for of in Summary::of(link, &samples) {
                     println!("{of}");
@@ -160,7 +160,7 @@ impl Arguments {
     /// All rounds on one fabric. A contender that fails loses its turn, and the others go on.
     fn measure(
         &self,
-        link: Link,
+        link: FabricLinks,
         program: &std::path::Path,
         peers: &Peers,
         contenders: &[Contender],
@@ -204,7 +204,7 @@ impl Arguments {
     fn turn_of_ours(
         &self,
         fabric: &mut Processes,
-        link: Link,
+        link: FabricLinks,
         design: &'static dyn AnyDesign,
     ) -> Result<Vec<Sample>, Box<dyn Error>> {
         // As `quincunx perf` sets groups up, unless told otherwise.

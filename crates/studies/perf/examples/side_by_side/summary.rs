@@ -8,7 +8,7 @@ use crate::contender::Contender;
 
 /// The links of a fabric.
 #[derive(Clone, Copy)]
-pub(crate) struct Link {
+pub(crate) struct FabricLinks {
     /// Ranks.
     pub(crate) ranks: u16,
     /// Rate of every link, each way.
@@ -17,7 +17,7 @@ pub(crate) struct Link {
     pub(crate) mtu: u16,
 }
 
-impl fmt::Display for Link {
+impl fmt::Display for FabricLinks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { ranks, rate, mtu } = self;
         match rate {
@@ -101,7 +101,7 @@ pub(crate) struct Summary {
 
 impl Summary {
     /// One for each size and contender that had a turn, in order of size and of first appearance.
-    pub(crate) fn of(link: Link, samples: &[Sample]) -> Vec<Self> {
+    pub(crate) fn of(link: FabricLinks, samples: &[Sample]) -> Vec<Self> {
         let mut keys: Vec<(u64, Contender)> = Vec::new();
         for sample in samples {
             let key = (sample.bytes, sample.contender);
@@ -113,7 +113,7 @@ impl Summary {
         keys.into_iter().filter_map(|(bytes, contender)| Self::one(link, bytes, contender, samples)).collect()
     }
 
-    fn one(link: Link, size: u64, contender: Contender, samples: &[Sample]) -> Option<Self> {
+    fn one(link: FabricLinks, size: u64, contender: Contender, samples: &[Sample]) -> Option<Self> {
         let turns = || samples.iter().filter(move |one| one.bytes == size && one.contender == contender);
         let over = |figure: fn(&Sample) -> f64| Spread::of(turns().map(figure));
         let mean_us = over(|one| one.mean_us)?;
@@ -203,7 +203,7 @@ impl fmt::Display for Summary {
 mod tests {
     use super::*;
 
-    const LINK: Link = Link { ranks: 8, rate: BitRate::new(500_000_000), mtu: 1500 };
+    const LINK: FabricLinks = FabricLinks { ranks: 8, rate: BitRate::new(500_000_000), mtu: 1500 };
 
     fn sample(contender: Contender, bytes: u64, mean_us: f64) -> Sample {
         Sample {
@@ -243,7 +243,8 @@ mod tests {
         let barrier = &Summary::of(LINK, &[sample(Contender::TcpRing, 0, 50.0)])[0];
         assert!(barrier.share_of_link.is_none());
         assert!(barrier.to_string().contains("barrier"));
-        let unlimited = &Summary::of(Link { rate: None, ..LINK }, &[sample(Contender::TcpRing, 4, 50.0)])[0];
+        let unlimited =
+            &Summary::of(FabricLinks { rate: None, ..LINK }, &[sample(Contender::TcpRing, 4, 50.0)])[0];
         assert!(unlimited.share_of_ring_bound.is_none());
     }
 

@@ -7,10 +7,10 @@
 
 mod error;
 mod measure;
+mod observer;
 mod prepare;
 mod run;
 mod streams;
-mod watch;
 
 pub use error::JobsError;
 pub use measure::{JobMeasurement, JobsMeasurement, SharedLink, StreamMeasurement};

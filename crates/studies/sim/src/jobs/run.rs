@@ -1,19 +1,19 @@
 //! Runs jobs: starts each when it is due, again as often as it is asked to, and ends when all have ended.
 
+use super::observer::{JobObserver, Troubled};
 use super::prepare::Job;
 use super::streams::{Stream, Streaming};
-use super::watch::{Troubled, Watch};
 use super::{JobMeasurement, JobsError, JobsMeasurement, JobsRequest, SharedLink, StreamMeasurement};
 use crate::Contents;
 use crate::packet_fabric::{Built, Data};
-use crate::progress::Watch as Watched;
+use crate::progress::ProgressFn;
 use crate::session::{Next, Runs, Session};
 use crate::traffic::Meter;
 use quincunx_collective::{Bandwidths, GroupId, LengthOnly, Numbers, Rank};
 use quincunx_driver_des::{Limits, NodeIndex};
 use quincunx_engine::Terms;
 use quincunx_engine::verbs::Outcome;
-use quincunx_nodes::{HostCommand, HostEvent, StationCommand, StationEvent};
+use quincunx_nodes::{HostCommand, HostEvent, NodeCommand, NodeEvent};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
 use std::collections::BTreeMap;
 
@@ -21,10 +21,10 @@ use std::collections::BTreeMap;
 ///
 /// # Errors
 /// If a line of the file cannot be carried out, a job fails or does not end in time, or if it was stopped.
-pub fn measure_jobs(request: &JobsRequest, progress: Watched<'_>) -> Result<JobsMeasurement, JobsError> {
+pub fn measure_jobs(request: &JobsRequest, progress: ProgressFn<'_>) -> Result<JobsMeasurement, JobsError> {
     match request.contents() {
-        Contents::LengthOnly => Run::<LengthOnly>::new(request)?.run(request, progress),
-        Contents::Numbers => Run::<Numbers>::new(request)?.run(request, progress),
+        Contents::LengthOnly => JobsRun::<LengthOnly>::new(request)?.run(request, progress),
+        Contents::Numbers => JobsRun::<Numbers>::new(request)?.run(request, progress),
     }
 }
 
@@ -44,8 +44,8 @@ struct Progressed<P> {
     wrong: Option<u64>,
 }
 
-struct Run<P: Data> {
-    built: Built<P, Watch>,
+struct JobsRun<P: Data> {
+    built: Built<P, JobObserver>,
     jobs: Vec<Progressed<P>>,
     /// By group and host: which job and which rank of it.
     ranks: BTreeMap<(GroupId, usize), (usize, usize)>,
@@ -54,24 +54,24 @@ struct Run<P: Data> {
     named: Vec<(usize, String)>,
 }
 
-impl<P: Data> Run<P> {
+impl<P: Data> JobsRun<P> {
     fn new(request: &JobsRequest) -> Result<Self, JobsError> {
         let (cluster, jobs) = request.groups()?;
         let congestion = &request.scenario.faults.congestion;
         let loses = congestion.queue.is_some() || request.scenario.faults.loss.is_some();
-        let mut watch = Watch {
+        let mut observer = JobObserver {
             sees_departures: loses || congestion.mark_above.is_some(),
             troubled: vec![Troubled::default(); jobs.len()],
-            ..Watch::default()
+            ..JobObserver::default()
         };
         for (number, job) in jobs.iter().enumerate() {
             for node in 0..cluster.wiring().nodes().len() {
                 let ends = cluster.connections(node, job.group);
                 let owned = ends.map(|connection| (connection.local, number));
-                watch.owners.extend(owned);
+                observer.owners.extend(owned);
             }
         }
-        let mut built = Built::new(&request.scenario, cluster, request.seed, watch)?;
+        let mut built = Built::new(&request.scenario, cluster, request.seed, observer)?;
         let population = built.population()?;
         let streams = request.streams(built.link().rate, population.packet)?;
         built.simulation.observer_mut().meters =
@@ -88,7 +88,7 @@ impl<P: Data> Run<P> {
         Ok(Self { built, jobs: jobs.collect(), ranks, streams, named })
     }
 
-    fn run(mut self, request: &JobsRequest, progress: Watched<'_>) -> Result<JobsMeasurement, JobsError> {
+    fn run(mut self, request: &JobsRequest, progress: ProgressFn<'_>) -> Result<JobsMeasurement, JobsError> {
         let end = Instant::ZERO + request.scenario.measure.virtual_limit();
         let runs: u32 = self.jobs.iter().map(|entry| entry.job.times).sum();
         let mut done = 0;
@@ -145,7 +145,7 @@ impl<P: Data> Run<P> {
             let output = P::zeroed(output);
             let order =
                 HostCommand::Start { group, collective, reduction, input, output, terms: Terms::WHOLE };
-            let told = self.built.simulation.command(NodeIndex(host as u32), StationCommand::Host(order));
+            let told = self.built.simulation.command(NodeIndex(host as u32), NodeCommand::Host(order));
             told.map_err(|rejected| request.jobs.refused_at(line, rejected))?;
         }
         Ok(())
@@ -156,9 +156,9 @@ impl<P: Data> Run<P> {
         &mut self,
         request: &JobsRequest,
         node: NodeIndex,
-        event: StationEvent<P>,
+        event: NodeEvent<P>,
     ) -> Result<bool, JobsError> {
-        let StationEvent::Host(HostEvent::Finished { group, outcome, input, output }) = event else {
+        let NodeEvent::Host(HostEvent::Finished { group, outcome, input, output }) = event else {
             // A switch has lost a neighbour: its ranks will find out by themselves.
             return Ok(false);
         };
@@ -207,12 +207,12 @@ impl<P: Data> Run<P> {
         let shared = shared.collect();
         let frames = links.iter().map(|link| link.statistics.frames).sum();
         let steps = self.built.simulation.steps();
-        let watch = std::mem::take(self.built.simulation.observer_mut());
+        let observer = std::mem::take(self.built.simulation.observer_mut());
         let jobs =
-            self.jobs.into_iter().zip(watch.troubled).map(|(entry, troubled)| entry.measured(troubled));
+            self.jobs.into_iter().zip(observer.troubled).map(|(entry, troubled)| entry.measured(troubled));
         let starts = request.jobs.traffic().map(|(_, traffic)| Instant::ZERO + traffic.at);
         let payload = request.scenario.packet;
-        let streams = self.streams.iter().zip(self.named).zip(watch.meters).zip(starts);
+        let streams = self.streams.iter().zip(self.named).zip(observer.meters).zip(starts);
         let traffic = streams.map(|(((stream, named), meter), start)| {
             stream_measured(stream, named, meter, payload, now.since(start.min(now)))
         });

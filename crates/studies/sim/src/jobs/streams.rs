@@ -6,7 +6,7 @@ use crate::session::Runs;
 use crate::traffic::{Arrival, Carrier, Generator, Population};
 use quincunx_collective::SplitMix64;
 use quincunx_driver_des::{Limits, Observer, Stopped};
-use quincunx_nodes::{Station, StationEvent};
+use quincunx_nodes::{Node, NodeEvent};
 use quincunx_scenario::{Load, Offered, Pattern};
 use quincunx_units::{Duration, Instant};
 
@@ -75,10 +75,10 @@ pub(super) struct Streaming<'a, P: Data, O> {
     pub(super) share: Option<f64>,
 }
 
-impl<P: Data, O: Observer<Station<P>>> Runs for Streaming<'_, P, O> {
-    type Event = StationEvent<P>;
+impl<P: Data, O: Observer<Node<P>>> Runs for Streaming<'_, P, O> {
+    type Event = NodeEvent<P>;
 
-    fn run(&mut self, limits: Limits) -> Stopped<StationEvent<P>> {
+    fn run(&mut self, limits: Limits) -> Stopped<NodeEvent<P>> {
         run(self.streams, self.built, limits)
     }
 
@@ -87,11 +87,11 @@ impl<P: Data, O: Observer<Station<P>>> Runs for Streaming<'_, P, O> {
     }
 }
 
-fn run<P: Data, O: Observer<Station<P>>>(
+fn run<P: Data, O: Observer<Node<P>>>(
     streams: &mut [Stream],
     built: &mut Built<P, O>,
     limits: Limits,
-) -> Stopped<StationEvent<P>> {
+) -> Stopped<NodeEvent<P>> {
     loop {
         let first = streams.iter_mut().zip(0..).min_by_key(|(stream, number)| (stream.next.at, *number));
         let Some((stream, number)) = first.filter(|(stream, _)| stream.next.at <= limits.time) else {

@@ -3,7 +3,7 @@
 use super::run::{LayerError, LayerOutcome, LayerRun, machine, run_sampled};
 use super::samples::SeriesOf;
 use crate::memory_fabric::MemoryFabric;
-use crate::progress::{Progress, Watch};
+use crate::progress::{Progress, ProgressFn};
 use crate::{Contents, Outputs, Request, measure};
 use quincunx_accelerator::{Machine, Schedule, SubLayer as Shape};
 use quincunx_collective::{Collective, LengthOnly};
@@ -141,7 +141,11 @@ pub struct Remembered(Mutex<BTreeMap<String, LayerOutcome<LengthOnly>>>);
 
 impl Remembered {
     /// What a run gives, run once. Two that want the same at the same time may both run it.
-    fn run(&self, run: &LayerRun<'_>, progress: Watch<'_>) -> Result<LayerOutcome<LengthOnly>, LayerError> {
+    fn run(
+        &self,
+        run: &LayerRun<'_>,
+        progress: ProgressFn<'_>,
+    ) -> Result<LayerOutcome<LengthOnly>, LayerError> {
         let LayerRun { fabric, setup, layer, schedule, unit, seed } = run;
         let unit = unit.as_ref().map(|(design, settings)| (design.name(), settings));
         let key = format!("{:?}", (fabric, setup, layer, schedule.name(), unit, seed));
@@ -278,7 +282,7 @@ pub fn calibrated(scenario: &Scenario) -> Result<MachineSetup, LayerError> {
 pub fn measure_layer(
     request: &LayerRequest,
     catalog: Catalog,
-    progress: Watch<'_>,
+    progress: ProgressFn<'_>,
 ) -> Result<LayerMeasurement, LayerError> {
     measure_remembered(request, catalog, &Remembered::default(), progress)
 }
@@ -291,7 +295,7 @@ pub fn measure_remembered(
     request: &LayerRequest,
     catalog: Catalog,
     remembered: &Remembered,
-    progress: Watch<'_>,
+    progress: ProgressFn<'_>,
 ) -> Result<LayerMeasurement, LayerError> {
     measure_by(request, catalog, &|run, progress| remembered.run(run, progress), progress)
 }
@@ -304,19 +308,19 @@ pub fn measure_over_time(
     request: &LayerRequest,
     catalog: Catalog,
     intervals: Option<usize>,
-    progress: Watch<'_>,
+    progress: ProgressFn<'_>,
 ) -> Result<LayerMeasurement, LayerError> {
     measure_by(request, catalog, &|run, progress| run_sampled(run, intervals, progress), progress)
 }
 
 /// How a sub-layer is run.
-type RunPart<'a> = &'a dyn Fn(&LayerRun<'_>, Watch<'_>) -> Result<LayerOutcome<LengthOnly>, LayerError>;
+type RunPart<'a> = &'a dyn Fn(&LayerRun<'_>, ProgressFn<'_>) -> Result<LayerOutcome<LengthOnly>, LayerError>;
 
 fn measure_by(
     request: &LayerRequest,
     catalog: Catalog,
     run_part: RunPart<'_>,
-    progress: Watch<'_>,
+    progress: ProgressFn<'_>,
 ) -> Result<LayerMeasurement, LayerError> {
     let LayerRequest { scenario, schedule, seed } = request;
     let (model, fabric) = (model(scenario)?, fabric(scenario)?);
@@ -384,7 +388,7 @@ pub fn communication_share(
     scenario: &Scenario,
     design: &'static dyn AnyDesign,
     seed: u64,
-    progress: Watch<'_>,
+    progress: ProgressFn<'_>,
 ) -> Result<f64, LayerError> {
     let (model, fabric) = (model(scenario)?, fabric(scenario)?);
     let setup = &calibrated(scenario)?;

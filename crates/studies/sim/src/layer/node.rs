@@ -13,20 +13,20 @@ use std::convert::Infallible;
 use crate::memory_fabric::FlitMedium;
 
 /// What a node is to be.
-pub(crate) enum NodeConfig<P: Payload> {
+pub(crate) enum LayerNodeConfig<P: Payload> {
     Gpu(Box<GpuConfig>),
     Switch(FabricSwitchConfig<P>),
 }
 
 /// An accelerator or a switch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Node<P: Payload> {
+pub(crate) enum LayerNode<P: Payload> {
     Gpu(Box<Gpu<P>>),
     Switch(FabricNode<P>),
 }
 
 /// What is asked of a node.
-pub(crate) enum NodeCommand<P> {
+pub(crate) enum LayerNodeCommand<P> {
     /// Gives an accelerator another memory.
     Fill(P),
     /// Begins its program.
@@ -39,19 +39,19 @@ pub(crate) enum NodeCommand<P> {
 pub(crate) struct NotAGpu;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum NodeEvent {
+pub(crate) enum LayerNodeEvent {
     Gpu(GpuEvent),
     Switch(FabricEvent),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) enum NodeTimer {
+pub(crate) enum LayerNodeTimer {
     Gpu(GpuTimer),
     Switch(FabricTimer),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) enum NodeDrop {
+pub(crate) enum LayerNodeDrop {
     Gpu(GpuDrop),
     Switch(FabricDrop),
 }
@@ -59,60 +59,60 @@ pub(crate) enum NodeDrop {
 /// What an accelerator says, in the words of a node.
 struct GpuOut<'a, S>(&'a mut S);
 
-impl<P: Payload, S: Sink<Node<P>>> GpuSink<P> for GpuOut<'_, S> {
+impl<P: Payload, S: Sink<LayerNode<P>>> GpuSink<P> for GpuOut<'_, S> {
     fn transmit(&mut self, port: PortId, header: &FlitHeader, payload: P::View<'_>) {
         self.0.transmit(port, Frame { header, payload: P::reborrow(payload) });
     }
 
     fn set_timer(&mut self, timer: GpuTimer, after: Duration) {
-        self.0.set_timer(NodeTimer::Gpu(timer), after);
+        self.0.set_timer(LayerNodeTimer::Gpu(timer), after);
     }
 
     fn emit(&mut self, event: GpuEvent) {
-        self.0.emit(NodeEvent::Gpu(event));
+        self.0.emit(LayerNodeEvent::Gpu(event));
     }
 }
 
 /// The same of a switch.
 struct SwitchOut<'a, S>(&'a mut S);
 
-impl<P: Payload, S: Sink<Node<P>>> Sink<FabricNode<P>> for SwitchOut<'_, S> {
+impl<P: Payload, S: Sink<LayerNode<P>>> Sink<FabricNode<P>> for SwitchOut<'_, S> {
     fn transmit(&mut self, port: PortId, frame: Frame<'_, FlitHeader, P>) {
         self.0.transmit(port, Frame { header: frame.header, payload: frame.payload });
     }
 
     fn set_timer(&mut self, timer: FabricTimer, after: Duration) {
-        self.0.set_timer(NodeTimer::Switch(timer), after);
+        self.0.set_timer(LayerNodeTimer::Switch(timer), after);
     }
 
     fn cancel_timer(&mut self, timer: FabricTimer) {
-        self.0.cancel_timer(NodeTimer::Switch(timer));
+        self.0.cancel_timer(LayerNodeTimer::Switch(timer));
     }
 
     fn emit(&mut self, event: FabricEvent) {
-        self.0.emit(NodeEvent::Switch(event));
+        self.0.emit(LayerNodeEvent::Switch(event));
     }
 
     fn drop_frame(&mut self, port: PortId, reason: FabricDrop) {
-        self.0.drop_frame(port, NodeDrop::Switch(reason));
+        self.0.drop_frame(port, LayerNodeDrop::Switch(reason));
     }
 }
 
-impl<P: Payload> Engine for Node<P> {
-    type Config = NodeConfig<P>;
+impl<P: Payload> Engine for LayerNode<P> {
+    type Config = LayerNodeConfig<P>;
     type ConfigError = Infallible;
     type Header = FlitHeader;
     type Payload = P;
-    type Timer = NodeTimer;
-    type Command = NodeCommand<P>;
+    type Timer = LayerNodeTimer;
+    type Command = LayerNodeCommand<P>;
     type Rejected = NotAGpu;
-    type Event = NodeEvent;
-    type DropReason = NodeDrop;
+    type Event = LayerNodeEvent;
+    type DropReason = LayerNodeDrop;
 
-    fn new(config: NodeConfig<P>) -> Result<Self, Infallible> {
+    fn new(config: LayerNodeConfig<P>) -> Result<Self, Infallible> {
         Ok(match config {
-            NodeConfig::Gpu(config) => Self::Gpu(Box::new(Gpu::new(*config))),
-            NodeConfig::Switch(config) => Self::Switch(FabricNode::new(FabricConfig::Switch(config))?),
+            LayerNodeConfig::Gpu(config) => Self::Gpu(Box::new(Gpu::new(*config))),
+            LayerNodeConfig::Switch(config) => Self::Switch(FabricNode::new(FabricConfig::Switch(config))?),
         })
     }
 
@@ -127,17 +127,17 @@ impl<P: Payload> Engine for Node<P> {
             Self::Gpu(gpu) => {
                 let taken = gpu.handle_packet(now, port, frame.header, frame.payload, &mut GpuOut(out));
                 if let Err(reason) = taken {
-                    out.drop_frame(port, NodeDrop::Gpu(reason));
+                    out.drop_frame(port, LayerNodeDrop::Gpu(reason));
                 }
             }
             Self::Switch(switch) => switch.handle_frame(now, port, frame, &mut SwitchOut(out)),
         }
     }
 
-    fn handle_timer(&mut self, now: Instant, timer: NodeTimer, out: &mut impl Sink<Self>) {
+    fn handle_timer(&mut self, now: Instant, timer: LayerNodeTimer, out: &mut impl Sink<Self>) {
         match (self, timer) {
-            (Self::Gpu(gpu), NodeTimer::Gpu(timer)) => gpu.handle_timer(now, timer, &mut GpuOut(out)),
-            (Self::Switch(switch), NodeTimer::Switch(timer)) => {
+            (Self::Gpu(gpu), LayerNodeTimer::Gpu(timer)) => gpu.handle_timer(now, timer, &mut GpuOut(out)),
+            (Self::Switch(switch), LayerNodeTimer::Switch(timer)) => {
                 switch.handle_timer(now, timer, &mut SwitchOut(out));
             }
             (_, timer) => panic!("{timer:?} is not a timer of this node"),
@@ -147,13 +147,13 @@ impl<P: Payload> Engine for Node<P> {
     fn handle_command(
         &mut self,
         now: Instant,
-        command: NodeCommand<P>,
+        command: LayerNodeCommand<P>,
         out: &mut impl Sink<Self>,
     ) -> Result<(), NotAGpu> {
         let Self::Gpu(gpu) = self else { return Err(NotAGpu) };
         match command {
-            NodeCommand::Fill(memory) => *gpu.memory_mut() = memory,
-            NodeCommand::Start => gpu.start(now, &mut GpuOut(out)),
+            LayerNodeCommand::Fill(memory) => *gpu.memory_mut() = memory,
+            LayerNodeCommand::Start => gpu.start(now, &mut GpuOut(out)),
         }
         Ok(())
     }
@@ -180,7 +180,7 @@ impl<P: Payload> Engine for Node<P> {
     }
 }
 
-impl<P: Payload> Medium<Node<P>> for FlitMedium {
+impl<P: Payload> Medium<LayerNode<P>> for FlitMedium {
     fn wire_length(&self, header: &FlitHeader, payload: usize) -> ByteCount {
         Medium::<FabricNode<P>>::wire_length(self, header, payload)
     }

@@ -1,9 +1,9 @@
 //! Running a sub-layer: accelerators with a program each, switches with the unit that the schedule wants, until all has ended.
 
-use super::node::{Node, NodeCommand, NodeConfig, NodeEvent};
+use super::node::{LayerNode, LayerNodeCommand, LayerNodeConfig, LayerNodeEvent};
 use super::samples::{OverTime, Sampler};
 use crate::memory_fabric::{FlitMedium, MemoryFabric};
-use crate::progress::{Progress, Watch};
+use crate::progress::{Progress, ProgressFn};
 use crate::session::{Interrupted, Next, Runs, Session};
 use quincunx_accelerator::{Coordination, GpuConfig, GpuEvent, Machine, Offload, Schedule, SubLayer};
 use quincunx_cluster::unit_of;
@@ -168,7 +168,10 @@ pub fn machine(fabric: &MemoryFabric, setup: &MachineSetup, seed: u64) -> Machin
 ///
 /// # Errors
 /// If the sub-layer cannot be cut, the unit refuses the fabric, or it does not end.
-pub fn run_layer(run: &LayerRun<'_>, progress: Watch<'_>) -> Result<LayerOutcome<LengthOnly>, LayerError> {
+pub fn run_layer(
+    run: &LayerRun<'_>,
+    progress: ProgressFn<'_>,
+) -> Result<LayerOutcome<LengthOnly>, LayerError> {
     run_filled(run, |_, _| None, progress)
 }
 
@@ -179,7 +182,7 @@ pub fn run_layer(run: &LayerRun<'_>, progress: Watch<'_>) -> Result<LayerOutcome
 pub fn run_sampled(
     run: &LayerRun<'_>,
     intervals: Option<usize>,
-    progress: Watch<'_>,
+    progress: ProgressFn<'_>,
 ) -> Result<LayerOutcome<LengthOnly>, LayerError> {
     run_all(run, |_, _| None, intervals, progress)
 }
@@ -191,7 +194,7 @@ pub fn run_sampled(
 pub fn run_filled<P: PayloadKind>(
     run: &LayerRun<'_>,
     fill: impl Fn(u16, usize) -> Option<P>,
-    progress: Watch<'_>,
+    progress: ProgressFn<'_>,
 ) -> Result<LayerOutcome<P>, LayerError> {
     run_all(run, fill, None, progress)
 }
@@ -200,7 +203,7 @@ fn run_all<P: PayloadKind>(
     run: &LayerRun<'_>,
     fill: impl Fn(u16, usize) -> Option<P>,
     intervals: Option<usize>,
-    progress: Watch<'_>,
+    progress: ProgressFn<'_>,
 ) -> Result<LayerOutcome<P>, LayerError> {
     let LayerRun { fabric, setup, layer, schedule, .. } = run;
     let machine = machine(fabric, setup, run.seed);
@@ -239,10 +242,10 @@ fn run_all<P: PayloadKind>(
         };
         let offloads = offloads.get_or_insert_with(|| plan.offloads.clone());
         assert_eq!(*offloads, plan.offloads, "what switches do is the same for all accelerators");
-        let Ok(node) = Node::new(NodeConfig::Gpu(Box::new(config)));
+        let Ok(node) = LayerNode::new(LayerNodeConfig::Gpu(Box::new(config)));
         let node = simulation.add_node(node);
         if let Some(memory) = fill(rank, length) {
-            simulation.command(node, NodeCommand::Fill(memory)).expect("it is an accelerator");
+            simulation.command(node, LayerNodeCommand::Fill(memory)).expect("it is an accelerator");
         }
         gpus.push(node);
     }
@@ -262,7 +265,7 @@ fn run_all<P: PayloadKind>(
             early_write_response: quincunx_cluster::EARLY_WRITE_RESPONSE,
             units,
         };
-        let Ok(node) = Node::new(NodeConfig::Switch(config));
+        let Ok(node) = LayerNode::new(LayerNodeConfig::Switch(config));
         switches.push(simulation.add_node(node));
     }
     for (&gpu, rank) in gpus.iter().zip(0..) {
@@ -271,7 +274,7 @@ fn run_all<P: PayloadKind>(
         }
     }
     for &gpu in &gpus {
-        simulation.command(gpu, NodeCommand::Start).expect("it is an accelerator");
+        simulation.command(gpu, LayerNodeCommand::Start).expect("it is an accelerator");
     }
     follow(run, simulation, &names, intervals.map(Sampler::new), progress)
 }
@@ -327,19 +330,19 @@ fn streams(
 }
 
 /// A run whose work is known: blocks that have ended, of all that there are on all accelerators.
-struct Counting<P: PayloadKind>(Simulation<Node<P>, FlitMedium>);
+struct Counting<P: PayloadKind>(Simulation<LayerNode<P>, FlitMedium>);
 
 impl<P: PayloadKind> Runs for Counting<P> {
-    type Event = NodeEvent;
+    type Event = LayerNodeEvent;
 
-    fn run(&mut self, limits: Limits) -> Stopped<NodeEvent> {
+    fn run(&mut self, limits: Limits) -> Stopped<LayerNodeEvent> {
         self.0.run(limits)
     }
 
     fn progress(&self) -> Progress {
         let (mut done, mut all) = (0, 0);
         for (_, node) in self.0.engines() {
-            if let Node::Gpu(gpu) = node {
+            if let LayerNode::Gpu(gpu) = node {
                 for kernel in gpu.kernels() {
                     done += u64::from(kernel.done);
                     all += u64::from(kernel.blocks);
@@ -353,10 +356,10 @@ impl<P: PayloadKind> Runs for Counting<P> {
 
 fn follow<P: PayloadKind>(
     run: &LayerRun<'_>,
-    simulation: Simulation<Node<P>, FlitMedium>,
+    simulation: Simulation<LayerNode<P>, FlitMedium>,
     names: &[Vec<String>],
     mut sampler: Option<Sampler>,
-    progress: Watch<'_>,
+    progress: ProgressFn<'_>,
 ) -> Result<LayerOutcome<P>, LayerError> {
     let (mut finished, mut end) = (0, Instant::ZERO);
     let mut launched = vec![Vec::new(); names.len()];
@@ -374,10 +377,10 @@ fn follow<P: PayloadKind>(
             Next::Event(emitted) => {
                 let rank = emitted.node.0 as usize;
                 match emitted.event {
-                    NodeEvent::Gpu(GpuEvent::Launched { kernel }) => {
+                    LayerNodeEvent::Gpu(GpuEvent::Launched { kernel }) => {
                         launched[rank].push((kernel, emitted.at))
                     }
-                    NodeEvent::Gpu(GpuEvent::Ended { kernel }) => {
+                    LayerNodeEvent::Gpu(GpuEvent::Ended { kernel }) => {
                         let began = launched[rank].iter().find(|(number, _)| *number == kernel);
                         let from = began.map_or(zero, |&(_, at)| at).since(zero);
                         let name = names[rank][usize::from(kernel)].clone();
@@ -389,7 +392,7 @@ fn follow<P: PayloadKind>(
                         });
                         session.tell(simulation.progress())?;
                     }
-                    NodeEvent::Gpu(GpuEvent::Finished) => {
+                    LayerNodeEvent::Gpu(GpuEvent::Finished) => {
                         finished += 1;
                         end = emitted.at;
                         // What comes later is no longer of the sub-layer.
@@ -398,7 +401,7 @@ fn follow<P: PayloadKind>(
                             until = Limits::NONE.time;
                         }
                     }
-                    NodeEvent::Switch(_) => {}
+                    LayerNodeEvent::Switch(_) => {}
                 }
             }
             Next::TimeLimit => {
@@ -424,15 +427,15 @@ fn follow<P: PayloadKind>(
     let links = f64::from(run.fabric.accelerators) * f64::from(run.fabric.switches);
     let directions = busy.map(|busy| share(busy, links));
     let computed = simulation.engines().filter_map(|(_, node)| match node {
-        Node::Gpu(gpu) => Some(gpu.busy()),
-        Node::Switch(_) => None,
+        LayerNode::Gpu(gpu) => Some(gpu.busy()),
+        LayerNode::Switch(_) => None,
     });
     let sms = f64::from(run.setup.gpu().sms) * f64::from(expected);
     let nodes = 0..u32::from(run.fabric.accelerators + run.fabric.switches);
     let dropped = |node| simulation.drops(NodeIndex(node)).values().sum::<u64>();
     let mut counted: BTreeMap<&'static str, (u64, u64)> = BTreeMap::new();
     for (_, node) in simulation.engines() {
-        if let Node::Switch(switch) = node {
+        if let LayerNode::Switch(switch) = node {
             switch.count(&mut |counter| {
                 let (all, most) = counted.entry(counter.name).or_default();
                 *all += counter.value;
@@ -441,8 +444,8 @@ fn follow<P: PayloadKind>(
         }
     }
     let memories = simulation.engines().filter_map(|(_, node)| match node {
-        Node::Gpu(gpu) => Some(gpu.memory().clone()),
-        Node::Switch(_) => None,
+        LayerNode::Gpu(gpu) => Some(gpu.memory().clone()),
+        LayerNode::Switch(_) => None,
     });
     Ok(LayerOutcome {
         time,

@@ -2,7 +2,7 @@
 //!
 //! Nothing is counted for it that is not counted anyway: the owner of a run looks at it from time to time, and only if somebody asks.
 
-use super::node::Node;
+use super::node::LayerNode;
 use crate::memory_fabric::FlitMedium;
 use quincunx_design::PayloadKind;
 use quincunx_driver_des::Simulation;
@@ -200,7 +200,7 @@ impl Sampler {
     /// Looks at the run, now.
     pub(super) fn sample<P: PayloadKind>(
         &mut self,
-        simulation: &Simulation<Node<P>, FlitMedium>,
+        simulation: &Simulation<LayerNode<P>, FlitMedium>,
         switches: u16,
     ) {
         let now = simulation.now();
@@ -239,7 +239,7 @@ impl Sampler {
 
 /// Tells all values of this moment, always in the same order: of what, whether it is an amount that only grows, and the value.
 fn visit<P: PayloadKind>(
-    simulation: &Simulation<Node<P>, FlitMedium>,
+    simulation: &Simulation<LayerNode<P>, FlitMedium>,
     switches: u16,
     mut tell: impl FnMut(SeriesOf, bool, f64),
 ) {
@@ -252,7 +252,7 @@ fn visit<P: PayloadKind>(
     let (mut waited, mut ended) = (0, 0);
     for (_, node) in simulation.engines() {
         match node {
-            Node::Gpu(gpu) => {
+            LayerNode::Gpu(gpu) => {
                 let rank = ranks.next().expect("there is no end of numbers");
                 tell(SeriesOf::Loads { rank }, false, gpu.loads().into());
                 for (state, kernel) in gpu.kernels().zip(0..) {
@@ -260,7 +260,7 @@ fn visit<P: PayloadKind>(
                     tell(SeriesOf::Blocks { rank, kernel }, false, state.resident.into());
                 }
             }
-            Node::Switch(unit) => {
+            LayerNode::Switch(unit) => {
                 let switch = index.next().expect("there is no end of numbers");
                 unit.count(&mut |counter| {
                     let Some(port) = counter.port.map(|port| port.0) else { return };

@@ -1,8 +1,8 @@
 //! From a scenario on a memory fabric to a measurement.
 
-use super::{MemoryFabric, Outcome, RunError, Stream, expected, run_watched};
+use super::{MemoryFabric, Outcome, RunError, Stream, expected, run_with_outputs};
 use crate::packet_fabric::Data;
-use crate::progress::Watch;
+use crate::progress::ProgressFn;
 use crate::request::{busiest, loads};
 use crate::{MeasureError, Measurement, Outputs, Request};
 use quincunx_collective::{BlockQuantization, DataType, Quantized, Rank, Reduction};
@@ -17,7 +17,7 @@ pub(crate) fn measure<P: Data>(
     fabric: &scenario::MemoryFabric,
     request: &Request,
     outputs: Outputs,
-    progress: Watch<'_>,
+    progress: ProgressFn<'_>,
 ) -> Result<Measurement, MeasureError> {
     let traffic = request.background.map(|offered| (offered, request.seed));
     let setup = MemoryFabric { traffic, ..MemoryFabric::from(fabric) };
@@ -74,14 +74,14 @@ impl Case<'_> {
         request: InPlaceRequest,
         inputs: &[P],
         outputs: Outputs,
-        progress: Watch<'_>,
+        progress: ProgressFn<'_>,
     ) -> Result<Outcome<P>, RunError> {
         let stream = Stream { design: self.design, settings: self.settings.clone(), request };
-        run_watched(self.setup, stream, inputs.to_vec(), outputs, progress)
+        run_with_outputs(self.setup, stream, inputs.to_vec(), outputs, progress)
     }
 
     /// Vectors of the request's data type, whose result is the collective's.
-    fn exact<P: Data>(&self, outputs: Outputs, progress: Watch<'_>) -> Checked<P> {
+    fn exact<P: Data>(&self, outputs: Outputs, progress: ProgressFn<'_>) -> Checked<P> {
         let Request { collective, reduction, size, .. } = *self.request;
         let length = size.as_usize();
         let input = |rank| P::input(Rank(rank), length, reduction.data_type);
@@ -104,7 +104,12 @@ impl Case<'_> {
     }
 
     /// Vectors of codes with their scale factors behind them.
-    fn codes<P: Data>(&self, scheme: BlockQuantization, outputs: Outputs, progress: Watch<'_>) -> Checked<P> {
+    fn codes<P: Data>(
+        &self,
+        scheme: BlockQuantization,
+        outputs: Outputs,
+        progress: ProgressFn<'_>,
+    ) -> Checked<P> {
         let values = self.equivalent_values();
         let codes = scheme.code_bytes(values);
         let inputs: Vec<P> =
@@ -139,7 +144,7 @@ impl Case<'_> {
         &self,
         scheme: BlockQuantization,
         outputs: Outputs,
-        progress: Watch<'_>,
+        progress: ProgressFn<'_>,
     ) -> Checked<P> {
         let Request { collective, reduction, .. } = *self.request;
         let reduction = Reduction { data_type: DataType::F32, ..reduction };

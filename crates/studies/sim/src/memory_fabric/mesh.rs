@@ -2,11 +2,11 @@
 
 use super::FlitMedium;
 use super::measure::flit_format;
+use super::observer::OutputObserver;
 use super::shape::Wiring;
-use super::watch::Watcher;
 use crate::outputs::Outputs;
 use crate::packet_fabric::{Data, LinkUse, Row, SimulationError};
-use crate::progress::Watch;
+use crate::progress::ProgressFn;
 use crate::session::{Next, Runs, Session};
 use crate::{Contents, Request};
 use quincunx_cluster::{Cluster, GroupSpec, demand};
@@ -29,7 +29,7 @@ pub(crate) fn simulate_memory_mesh(
     fabric: &MemoryMeshFabric,
     request: &Request,
     outputs: Outputs,
-    progress: Watch<'_>,
+    progress: ProgressFn<'_>,
 ) -> Result<Row, SimulationError> {
     match request.contents {
         Contents::LengthOnly => run::<LengthOnly>(fabric, request, outputs, progress),
@@ -41,7 +41,7 @@ fn run<P: Data>(
     fabric: &MemoryMeshFabric,
     request: &Request,
     outputs: Outputs,
-    progress: Watch<'_>,
+    progress: ProgressFn<'_>,
 ) -> Result<Row, SimulationError> {
     let Request { collective, reduction, .. } = *request;
     if request.background.is_some() {
@@ -51,8 +51,8 @@ fn run<P: Data>(
     let (members, size) = (usize::from(fabric.members), collective.counted_size(request.size));
     let mesh = Mesh::new(fabric, request, input)?;
     let ranks = mesh.cluster.wiring().ranks();
-    let watcher = Watcher::new(outputs, &mesh.wiring).map_err(SimulationError::output)?;
-    let mut simulation: Simulation<FabricPeer<P>, _, _> = mesh.build(watcher)?;
+    let observer = OutputObserver::new(outputs, &mesh.wiring).map_err(SimulationError::output)?;
+    let mut simulation: Simulation<FabricPeer<P>, _, _> = mesh.build(observer)?;
     for rank in (0..ranks).map(Rank) {
         let (input, output) = (P::input(rank, input, reduction.data_type), P::zeroed(output));
         let start = PeerCommand::Start { collective, reduction, input, output };
@@ -101,7 +101,7 @@ fn finish<P: Data, O: Observer<FabricPeer<P>>>(
     simulation: &mut Simulation<FabricPeer<P>, FlitMedium, O>,
     ranks: u16,
     limit: Duration,
-    progress: Watch<'_>,
+    progress: ProgressFn<'_>,
 ) -> Result<Vec<(Duration, P, P)>, SimulationError> {
     let start = simulation.now();
     let mut ended: Vec<Option<(Duration, P, P)>> = (0..ranks).map(|_| None).collect();

@@ -1,12 +1,12 @@
 //! Running a collective on a memory fabric.
 
 use super::build::Built;
+use super::observer::OutputObserver;
 use super::shape::Wiring;
-use super::watch::Watcher;
 use super::{MemoryFabric, Stream};
 use crate::outputs::Outputs;
 use crate::packet_fabric::{Data, LinkUse};
-use crate::progress::{Watch, unwatched};
+use crate::progress::{ProgressFn, ignore_progress};
 use crate::session::{Interrupted, Next, Runs, Session};
 use crate::traffic::Carrying;
 use quincunx_collective::{Collective, Payload};
@@ -142,7 +142,7 @@ pub fn run_streams<P: PayloadKind>(
     streams: &[Stream],
     memories: Vec<P>,
 ) -> Result<Outcome<P>, RunError> {
-    run_observed(fabric, streams, memories, (), &mut unwatched).map(|(outcome, ())| outcome)
+    run_observed(fabric, streams, memories, (), &mut ignore_progress).map(|(outcome, ())| outcome)
 }
 
 /// Runs one collective, writing every packet to `outputs`, and telling how far it has come about every million steps;
@@ -150,26 +150,26 @@ pub fn run_streams<P: PayloadKind>(
 ///
 /// # Errors
 /// As [`run`], if an output cannot be written, or if it was stopped.
-pub fn run_watched<P: Data + PayloadKind>(
+pub fn run_with_outputs<P: Data + PayloadKind>(
     fabric: &MemoryFabric,
     stream: Stream,
     memories: Vec<P>,
     outputs: Outputs,
-    progress: Watch<'_>,
+    progress: ProgressFn<'_>,
 ) -> Result<Outcome<P>, RunError> {
     let streams = [stream];
     if outputs.is_none() {
         return run_observed(fabric, &streams, memories, (), progress).map(|(outcome, ())| outcome);
     }
-    let watcher = Watcher::new(outputs, &Wiring::from(fabric)).map_err(RunError::output)?;
-    let (outcome, watcher) = run_observed(fabric, &streams, memories, watcher, progress)?;
-    watcher.finish().map_err(RunError::output)?;
+    let observer = OutputObserver::new(outputs, &Wiring::from(fabric)).map_err(RunError::output)?;
+    let (outcome, observer) = run_observed(fabric, &streams, memories, observer, progress)?;
+    observer.finish().map_err(RunError::output)?;
     Ok(outcome)
 }
 
 /// What a stream has told so far.
 #[derive(Clone, Copy, Default)]
-struct Told {
+struct StreamProgress {
     finished: u16,
     last: Instant,
     begun: Option<Instant>,
@@ -181,7 +181,7 @@ fn run_observed<P: PayloadKind, O: Observer<FabricNode<P>>>(
     streams: &[Stream],
     memories: Vec<P>,
     observer: O,
-    progress: Watch<'_>,
+    progress: ProgressFn<'_>,
 ) -> Result<(Outcome<P>, O), RunError> {
     assert_eq!(memories.len(), usize::from(fabric.accelerators), "one memory for each accelerator");
     let ends: Vec<usize> = memories.iter().map(Payload::length).collect();
@@ -203,7 +203,7 @@ fn run_observed<P: PayloadKind, O: Observer<FabricNode<P>>>(
         }
     }
 
-    let mut told = vec![Told::default(); streams.len()];
+    let mut stream_progress = vec![StreamProgress::default(); streams.len()];
     let mut unfinished = usize::from(fabric.accelerators) * streams.len();
     let mut session = Session::new(built.progress(), progress);
     // Traffic goes on when the collectives are over.
@@ -212,17 +212,17 @@ fn run_observed<P: PayloadKind, O: Observer<FabricNode<P>>>(
         match session.next(&mut carrying, Limits::NONE.time)? {
             Next::Event(emitted) => match emitted.event {
                 FabricEvent::Finished { kernel } => {
-                    let stream = &mut told[usize::from(kernel)];
+                    let stream = &mut stream_progress[usize::from(kernel)];
                     stream.finished += 1;
                     stream.last = emitted.at;
                     unfinished -= 1;
                 }
                 FabricEvent::Unit { unit, event: UnitEvent::Begun { stream, .. } } => {
-                    let stream = &mut told[built.layout.stream_of(unit, stream)];
+                    let stream = &mut stream_progress[built.layout.stream_of(unit, stream)];
                     stream.begun = stream.begun.or(Some(emitted.at));
                 }
                 FabricEvent::Unit { unit, event: UnitEvent::Written { stream, .. } } => {
-                    told[built.layout.stream_of(unit, stream)].written = Some(emitted.at);
+                    stream_progress[built.layout.stream_of(unit, stream)].written = Some(emitted.at);
                 }
                 FabricEvent::Unit {
                     event: UnitEvent::Taken { .. } | UnitEvent::Released { .. } | UnitEvent::Level { .. },
@@ -232,15 +232,15 @@ fn run_observed<P: PayloadKind, O: Observer<FabricNode<P>>>(
             Next::Idle | Next::TimeLimit => break,
         }
     }
-    if let Some(stream) = told.iter().find(|stream| stream.finished < fabric.accelerators) {
+    if let Some(stream) = stream_progress.iter().find(|stream| stream.finished < fabric.accelerators) {
         return Err(RunError::Stalled { expected: fabric.accelerators, found: stream.finished });
     }
     let simulation = &built.simulation;
-    let timing = |stream: &Told| Timing {
+    let timing = |stream: &StreamProgress| Timing {
         time: stream.last.since(start),
         unsynchronized: stream.begun.zip(stream.written).map(|(begun, written)| written.since(begun)),
     };
-    let streams: Vec<Timing> = told.iter().map(timing).collect();
+    let streams: Vec<Timing> = stream_progress.iter().map(timing).collect();
     let time = streams.iter().map(|stream| stream.time).max().unwrap_or_default();
     let link_use = |direction| {
         let ([from, to], statistics) = (fabric.names(direction), simulation.direction(direction));

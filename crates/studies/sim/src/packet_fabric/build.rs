@@ -10,13 +10,13 @@ use quincunx_driver_des::{
 };
 use quincunx_engine::{Engine, PortId};
 use quincunx_network::FaultPlan;
-use quincunx_nodes::{Station, StationKind};
+use quincunx_nodes::{Node, NodeKind};
 use quincunx_scenario::Scenario;
 use quincunx_units::Duration;
 
 /// Nodes on links, a group installed if the cluster has one.
 pub(crate) struct Built<P: Data, O> {
-    pub(crate) simulation: Simulation<Station<P>, RoceMedium, O>,
+    pub(crate) simulation: Simulation<Node<P>, RoceMedium, O>,
     /// Nodes have the numbers that they have there.
     pub(crate) cluster: Cluster,
     /// How long frames are.
@@ -30,7 +30,7 @@ pub(super) fn index(node: usize) -> NodeIndex {
     NodeIndex(node as u32)
 }
 
-impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
+impl<P: Data, O: Observer<Node<P>>> Built<P, O> {
     pub(crate) fn new(
         scenario: &Scenario,
         cluster: Cluster,
@@ -45,8 +45,8 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
         let mut simulation = Simulation::with_observer(medium, seed, observer);
         let wiring = cluster.wiring();
         for node in 0..wiring.nodes().len() {
-            let Ok(station) = Station::new(cluster.kind(node));
-            simulation.add_node(station);
+            let Ok(engine) = Node::new(cluster.kind(node));
+            simulation.add_node(engine);
         }
         for link in wiring.links() {
             let [a, b] = link.ends.map(|end| (index(end.node), [PortId(end.port)]));
@@ -87,7 +87,7 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
                 self.simulation.set_queue(direction, queue);
                 let [_, to] = self.ends(direction);
                 if let Some(pause) = &congestion.pause
-                    && self.cluster.kind(to) == StationKind::Switch
+                    && self.cluster.kind(to) == NodeKind::Switch
                 {
                     let pause = PauseConfig { xoff: pause.xoff, xon: pause.xon };
                     self.simulation.set_pause(direction, pause);
@@ -111,7 +111,7 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
 
     /// Whether they are ranks.
     pub(super) fn joins_ranks(&self, direction: Direction) -> [bool; 2] {
-        self.ends(direction).map(|end| self.cluster.kind(end) == StationKind::Host)
+        self.ends(direction).map(|end| self.cluster.kind(end) == NodeKind::Host)
     }
 
     /// What links have carried, as shares of `time`.

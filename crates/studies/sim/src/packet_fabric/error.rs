@@ -39,7 +39,7 @@ pub enum SimulationError {
     Request(#[from] quincunx_engine::verbs::RequestError),
     /// A node refuses an order.
     #[error(transparent)]
-    Rejected(#[from] quincunx_nodes::StationRejected),
+    Rejected(#[from] quincunx_nodes::NodeRejected),
     /// A rank's collective failed.
     #[error(
         "expected every rank to finish, found {outcome:?} at rank {rank} after {after}; allow more retries or lose less"

@@ -4,14 +4,14 @@ use quincunx_cluster::token_length;
 use quincunx_collective::{
     Collective, DataType, Gate, GroupId, Rank, ReduceOp, Reduction, Routes, Routing, reference_dispatch,
 };
-use quincunx_nodes::{HostCommand, StationCommand};
+use quincunx_nodes::{HostCommand, NodeCommand};
 use quincunx_scenario::{GateSource, TokenBatch};
 use quincunx_units::Duration;
 
 use super::SimulationError;
 use super::data::Data;
-use super::group::{Finished, Watched};
-use crate::progress::Watch;
+use super::group::{Finished, ObservedGroup};
+use crate::progress::ProgressFn;
 
 /// Words of a token: what is wrong is counted in them, to the bit, and the experts' results are sums of them.
 pub(super) const WORDS: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::I32 };
@@ -70,14 +70,14 @@ impl<'a> Batch<'a> {
 
     pub(super) fn dispatch<P: Data>(
         &self,
-        group: &mut Watched<P>,
+        group: &mut ObservedGroup<P>,
         limit: Duration,
-        progress: Watch<'_>,
+        progress: ProgressFn<'_>,
     ) -> Result<Finished<P>, SimulationError> {
         for (rank, routes) in (0..self.ranks).map(Rank).zip(&self.routes) {
             let route = HostCommand::Route { group: GroupId(1), routes: routes.clone() };
             let node = group.node(rank);
-            group.simulation_mut().command(node, StationCommand::Host(route))?;
+            group.simulation_mut().command(node, NodeCommand::Host(route))?;
         }
         let places = self.places() * self.length;
         let buffers = (0..self.ranks).map(|rank| (self.input(rank), P::zeroed(places))).collect();
@@ -87,10 +87,10 @@ impl<'a> Batch<'a> {
     /// Takes back what the experts have made of the tokens that were `dispatched`.
     pub(super) fn combine<P: Data>(
         &self,
-        group: &mut Watched<P>,
+        group: &mut ObservedGroup<P>,
         dispatched: &Finished<P>,
         limit: Duration,
-        progress: Watch<'_>,
+        progress: ProgressFn<'_>,
     ) -> Result<Finished<P>, SimulationError> {
         let buffers = (0..self.ranks).zip(&dispatched.outputs).map(|(rank, places)| {
             let sums = self.routes[usize::from(rank)].tokens() * self.values();

@@ -6,15 +6,15 @@ use quincunx_design::FabricKind;
 use quincunx_driver_des::{Direction, Limits, NodeIndex, Observer, Simulation, Stopped};
 use quincunx_engine::Terms;
 use quincunx_engine::verbs::Outcome;
-use quincunx_nodes::{HostCommand, HostEvent, Station, StationCommand, StationEvent};
+use quincunx_nodes::{HostCommand, HostEvent, Node, NodeCommand, NodeEvent};
 use quincunx_units::{ByteCount, Duration, Instant};
 
 use super::build::{Built, index};
 use super::data::Data;
+use super::observer::OutputObserver;
 use super::retransmissions::Retransmissions;
-use super::watch::Watcher;
 use super::{LinkUse, RoceMedium, SimulationError};
-use crate::progress::Watch;
+use crate::progress::ProgressFn;
 use crate::session::{Next, Runs, Session};
 use crate::traffic::{Carrying, Source};
 use crate::{Outputs, Request};
@@ -40,16 +40,16 @@ pub struct SimulatedGroup<P: Data, O = ()> {
 }
 
 /// A group whose frames may be written.
-pub(super) type Watched<P> = SimulatedGroup<P, Watcher>;
+pub(super) type ObservedGroup<P> = SimulatedGroup<P, OutputObserver>;
 
-impl<P: Data> Watched<P> {
+impl<P: Data> ObservedGroup<P> {
     /// Has what follows be written.
-    pub(super) fn watch(&mut self, outputs: Outputs) -> Result<(), SimulationError> {
+    pub(super) fn observe(&mut self, outputs: Outputs) -> Result<(), SimulationError> {
         let framing = self.cluster().framing();
         let retransmissions = Retransmissions::of(self.cluster(), GROUP);
-        let watcher = Watcher::new(outputs, framing, &self.directions(), retransmissions);
-        let watcher = watcher.map_err(SimulationError::output)?;
-        *self.simulation_mut().observer_mut() = watcher;
+        let observer = OutputObserver::new(outputs, framing, &self.directions(), retransmissions);
+        let observer = observer.map_err(SimulationError::output)?;
+        *self.simulation_mut().observer_mut() = observer;
         Ok(())
     }
 }
@@ -64,11 +64,11 @@ impl<P: Data> SimulatedGroup<P> {
     }
 }
 
-impl<P: Data, O: Observer<Station<P>>> SimulatedGroup<P, O> {
+impl<P: Data, O: Observer<Node<P>>> SimulatedGroup<P, O> {
     /// A group whose frames somebody watches.
     ///
     /// # Errors
-    /// As [`new`](Group::new).
+    /// As [`new`](SimulatedGroup::new).
     pub fn with_observer(request: &Request, observer: O) -> Result<Self, SimulationError> {
         let (scenario, seed) = (&request.scenario, request.seed);
         let design = request.design;
@@ -108,7 +108,7 @@ impl<P: Data, O: Observer<Station<P>>> SimulatedGroup<P, O> {
         reduction: Reduction,
         buffers: Vec<(P, P)>,
         limit: Duration,
-        progress: Watch<'_>,
+        progress: ProgressFn<'_>,
     ) -> Result<Finished<P>, SimulationError> {
         let start = self.simulation().now();
         if let Some(traffic) = &mut self.traffic {
@@ -124,7 +124,7 @@ impl<P: Data, O: Observer<Station<P>>> SimulatedGroup<P, O> {
                 terms: Terms::WHOLE,
             };
             let node = self.node(Rank(rank as u16));
-            self.simulation_mut().command(node, StationCommand::Host(order))?;
+            self.simulation_mut().command(node, NodeCommand::Host(order))?;
         }
         let mut ended: Vec<Option<(Duration, P, P)>> = self.hosts().iter().map(|_| None).collect();
         let mut unfinished = ended.len() as u16;
@@ -135,8 +135,7 @@ impl<P: Data, O: Observer<Station<P>>> SimulatedGroup<P, O> {
             let after = self.simulation().now().since(start);
             match next {
                 Next::Event(emitted) => {
-                    let StationEvent::Host(HostEvent::Finished { outcome, input, output, .. }) =
-                        emitted.event
+                    let NodeEvent::Host(HostEvent::Finished { outcome, input, output, .. }) = emitted.event
                     else {
                         // A switch has lost a neighbour: its ranks will find out by themselves.
                         continue;
@@ -211,12 +210,12 @@ impl<P: Data, O: Observer<Station<P>>> SimulatedGroup<P, O> {
     }
 
     /// The simulation underneath: time, steps, statistics, the observer.
-    pub fn simulation(&self) -> &Simulation<Station<P>, RoceMedium, O> {
+    pub fn simulation(&self) -> &Simulation<Node<P>, RoceMedium, O> {
         &self.built.simulation
     }
 
     /// The simulation underneath, to be changed: faults, queues, background traffic.
-    pub fn simulation_mut(&mut self) -> &mut Simulation<Station<P>, RoceMedium, O> {
+    pub fn simulation_mut(&mut self) -> &mut Simulation<Node<P>, RoceMedium, O> {
         &mut self.built.simulation
     }
 
@@ -248,9 +247,9 @@ impl<P: Data, O: Observer<Station<P>>> SimulatedGroup<P, O> {
 
     /// Payload and degree buffers of the switch with most of them (EPIC F.3).
     pub fn switch_buffer(&self) -> ByteCount {
-        let bytes = self.simulation().engines().map(|(_, station)| match station {
-            Station::Host(_) => 0,
-            Station::Switch(switch) => switch.buffer_bytes(),
+        let bytes = self.simulation().engines().map(|(_, node)| match node {
+            Node::Host(_) => 0,
+            Node::Switch(switch) => switch.buffer_bytes(),
         });
         ByteCount::new(bytes.max().unwrap_or(0) as u64)
     }

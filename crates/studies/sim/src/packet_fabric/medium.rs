@@ -2,7 +2,7 @@
 
 use quincunx_collective::Payload;
 use quincunx_driver_des::Medium;
-use quincunx_nodes::Station;
+use quincunx_nodes::Node;
 use quincunx_units::ByteCount;
 use quincunx_wire::{Framing, Operation, RoceHeader};
 
@@ -31,7 +31,7 @@ pub struct RoceMedium {
     pub framing: Framing,
 }
 
-impl<P: Payload> Medium<Station<P>> for RoceMedium {
+impl<P: Payload> Medium<Node<P>> for RoceMedium {
     fn wire_length(&self, header: &RoceHeader, payload: usize) -> ByteCount {
         match self.surroundings {
             Surroundings::Ethernet => {

@@ -24,7 +24,7 @@
 //! ```
 //!
 //! - [`simulate`] carries out a [`Request`](crate::Request) on trees, rings, meshes and servers; [`Row`] is its result.
-//! - [`Group`] is what [`simulate`] is made of, for owners that want several collectives in a row, an observer, or
+//! - [`SimulatedGroup`] is what [`simulate`] is made of, for owners that want several collectives in a row, an observer, or
 //!   background traffic that comes and goes. Who is where, and what each is told, `quincunx-cluster` says.
 
 mod build;
@@ -33,13 +33,13 @@ mod error;
 mod experts;
 mod group;
 mod medium;
+mod observer;
 mod recorder;
 mod retransmissions;
 mod row;
 mod simulate;
 mod tracer;
 mod traffic;
-mod watch;
 
 pub(crate) use build::Built;
 pub use data::Data;
@@ -49,6 +49,6 @@ pub use group::{Finished, SimulatedGroup};
 pub use medium::{RoceMedium, Surroundings};
 pub use recorder::Recorder;
 pub use row::{LinkUse, Row};
-pub use simulate::{simulate, simulate_watched};
+pub use simulate::{simulate, simulate_with_outputs};
 pub use tracer::Tracer;
 pub(crate) use traffic::stamp;

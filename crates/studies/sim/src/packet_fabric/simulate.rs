@@ -6,11 +6,11 @@ use quincunx_units::{ByteCount, Duration};
 
 use super::data::{Data, lengths};
 use super::experts::Batch;
-use super::group::{Finished, SimulatedGroup, Watched};
-use super::watch::Watcher;
+use super::group::{Finished, ObservedGroup, SimulatedGroup};
+use super::observer::OutputObserver;
 use super::{Row, SimulationError};
 use crate::outputs::Outputs;
-use crate::progress::{Watch, unwatched};
+use crate::progress::{ProgressFn, ignore_progress};
 use crate::{Contents, Request};
 
 /// Runs one collective once, on a fabric of its own. Ranks of a mesh run it in their domain, all domains at once; the last rank ends it.
@@ -19,7 +19,7 @@ use crate::{Contents, Request};
 /// # Errors
 /// If the design refuses the fabric, the ranks the collective, or it does not end.
 pub fn simulate(request: &Request) -> Result<Row, SimulationError> {
-    simulate_watched(request, Outputs::default(), &mut unwatched)
+    simulate_with_outputs(request, Outputs::default(), &mut ignore_progress)
 }
 
 /// The same, writing every frame to `outputs`, and telling how far it has come about every million steps; whoever is told
@@ -27,10 +27,10 @@ pub fn simulate(request: &Request) -> Result<Row, SimulationError> {
 ///
 /// # Errors
 /// As [`simulate`], if an output cannot be written, or if it was stopped.
-pub fn simulate_watched(
+pub fn simulate_with_outputs(
     request: &Request,
     outputs: Outputs,
-    progress: Watch<'_>,
+    progress: ProgressFn<'_>,
 ) -> Result<Row, SimulationError> {
     match request.contents {
         Contents::LengthOnly => run::<LengthOnly>(request, outputs, progress),
@@ -49,14 +49,18 @@ struct Ended {
     wrong: Option<u64>,
 }
 
-fn run<P: Data>(request: &Request, outputs: Outputs, progress: Watch<'_>) -> Result<Row, SimulationError> {
+fn run<P: Data>(
+    request: &Request,
+    outputs: Outputs,
+    progress: ProgressFn<'_>,
+) -> Result<Row, SimulationError> {
     let collective = request.collective;
     request.vectors()?;
-    let mut group: Watched<P> = SimulatedGroup::with_observer(request, Watcher::default())?;
+    let mut group: ObservedGroup<P> = SimulatedGroup::with_observer(request, OutputObserver::default())?;
     let ended = match &request.scenario.workload {
         Some(batch) => tokens(&mut group, request, batch, outputs, progress)?,
         None => {
-            group.watch(outputs)?;
+            group.observe(outputs)?;
             vectors(&mut group, request, progress)?
         }
     };
@@ -89,9 +93,9 @@ fn run<P: Data>(request: &Request, outputs: Outputs, progress: Watch<'_>) -> Res
 
 /// A collective of vectors in every domain.
 fn vectors<P: Data>(
-    group: &mut Watched<P>,
+    group: &mut ObservedGroup<P>,
     request: &Request,
-    progress: Watch<'_>,
+    progress: ProgressFn<'_>,
 ) -> Result<Ended, SimulationError> {
     let Request { collective, reduction, .. } = *request;
     let [input, output] = request.vectors()?;
@@ -113,11 +117,11 @@ fn vectors<P: Data>(
 
 /// A dispatch of a batch, or the combine after one; the size is that of a rank's tokens.
 fn tokens<P: Data>(
-    group: &mut Watched<P>,
+    group: &mut ObservedGroup<P>,
     request: &Request,
     tokens: &TokenBatch,
     outputs: Outputs,
-    progress: Watch<'_>,
+    progress: ProgressFn<'_>,
 ) -> Result<Ended, SimulationError> {
     let (ranks, limit) = (group.ranks(), request.scenario.measure.virtual_limit());
     let batch = Batch::new(tokens, ranks, request.seed);
@@ -126,12 +130,12 @@ fn tokens<P: Data>(
             let dispatched = batch.dispatch(group, limit, progress)?;
             group.drain(limit);
             group.simulation_mut().reset_statistics();
-            group.watch(outputs)?;
+            group.observe(outputs)?;
             let combined = batch.combine(group, &dispatched, limit, progress)?;
             (combined.after, batch.wrong_sums(&dispatched.inputs, &combined.outputs))
         }
         Collective::Dispatch => {
-            group.watch(outputs)?;
+            group.observe(outputs)?;
             let dispatched = batch.dispatch(group, limit, progress)?;
             (dispatched.after, batch.wrong_tokens(&dispatched.inputs, &dispatched.outputs))
         }
@@ -148,12 +152,12 @@ fn tokens<P: Data>(
 
 /// Runs a collective with outputs of `output` bytes.
 fn run_once<P: Data>(
-    group: &mut Watched<P>,
+    group: &mut ObservedGroup<P>,
     request: &Request,
     collective: Collective,
     inputs: Vec<P>,
     output: usize,
-    progress: Watch<'_>,
+    progress: ProgressFn<'_>,
 ) -> Result<Finished<P>, SimulationError> {
     let buffers = inputs.into_iter().map(|input| (input, P::zeroed(output))).collect();
     group.run(collective, request.reduction, buffers, request.scenario.measure.virtual_limit(), progress)
@@ -161,11 +165,11 @@ fn run_once<P: Data>(
 
 /// ReduceScatter as a Reduce to each rank, AllGather as a Broadcast from each, one after the other.
 fn run_in_steps<P: Data>(
-    group: &mut Watched<P>,
+    group: &mut ObservedGroup<P>,
     request: &Request,
     inputs: Vec<P>,
     output: usize,
-    progress: Watch<'_>,
+    progress: ProgressFn<'_>,
 ) -> Result<(Duration, Vec<P>, Vec<P>), SimulationError> {
     let ranks = group.ranks();
     let scatters = request.collective == Collective::ReduceScatter;

@@ -4,7 +4,7 @@ use quincunx_collective::Payload;
 use quincunx_driver_des::{Departure, Direction, Observer};
 use quincunx_engine::Frame;
 use quincunx_network::{Delay, Fate};
-use quincunx_nodes::Station;
+use quincunx_nodes::Node;
 use quincunx_trace::{TraceWriter, Track};
 use quincunx_wire::{Aeth, Operation, RoceHeader, Syndrome};
 use std::collections::BTreeMap;
@@ -76,7 +76,7 @@ const fn kind(operation: &Operation) -> &'static str {
     }
 }
 
-impl<P: Payload, W: Write> Observer<Station<P>> for Tracer<W> {
+impl<P: Payload, W: Write> Observer<Node<P>> for Tracer<W> {
     fn departed(&mut self, departure: &Departure, frame: Frame<'_, RoceHeader, P>) {
         if self.failure.is_none() {
             let length = P::view_length(frame.payload);
@@ -87,8 +87,8 @@ impl<P: Payload, W: Write> Observer<Station<P>> for Tracer<W> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::simulate_watched;
-    use crate::{Contents, Outputs, Request, unwatched};
+    use super::super::simulate_with_outputs;
+    use crate::{Contents, Outputs, Request, ignore_progress};
     use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
     use quincunx_designs::CATALOG;
     use quincunx_scenario::Scenario;
@@ -139,7 +139,7 @@ mod tests {
     fn a_trace_has_a_track_a_direction_and_a_slice_a_frame() {
         let out = Shared::default();
         let outputs = Outputs { trace: Some(Box::new(out.clone())), capture: None };
-        let row = simulate_watched(&request(), outputs, &mut unwatched).unwrap();
+        let row = simulate_with_outputs(&request(), outputs, &mut ignore_progress).unwrap();
         let bytes = out.0.lock().unwrap().clone();
         let tracks = quincunx_trace::read(&bytes).unwrap();
         assert_eq!(tracks.len(), row.links.len());
@@ -155,7 +155,7 @@ mod tests {
             Outputs { trace: Some(Box::new(Full)), capture: None },
             Outputs { trace: None, capture: Some(Box::new(Full)) },
         ] {
-            let failed = simulate_watched(&request(), outputs, &mut unwatched);
+            let failed = simulate_with_outputs(&request(), outputs, &mut ignore_progress);
             assert!(failed.unwrap_err().to_string().contains("expected to write"));
         }
     }

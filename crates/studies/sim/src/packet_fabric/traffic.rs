@@ -10,7 +10,7 @@ use quincunx_collective::Rank;
 use quincunx_driver_des::{Limits, Medium, NodeIndex, Observer, Stopped};
 use quincunx_engine::{Frame, PortId};
 use quincunx_fabric::LinkProperties;
-use quincunx_nodes::{Station, StationEvent};
+use quincunx_nodes::{Node, NodeEvent};
 use quincunx_units::Instant;
 use quincunx_wire::{Operation, Psn, QpNumber, Reth, RoceHeader};
 
@@ -40,7 +40,7 @@ fn header([from, to]: [usize; 2], made: Instant, stream: u32, length: usize) -> 
     RoceHeader::new(address(from), address(to), QUEUE_PAIR, Psn::new(0), Operation::WriteOnly(reth))
 }
 
-impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
+impl<P: Data, O: Observer<Node<P>>> Built<P, O> {
     /// What the first host's link can do.
     ///
     /// # Panics
@@ -73,15 +73,15 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
         }
         let length = self.filling.length();
         let header = header(self.ends_of(0, 1), Instant::ZERO, 0, length);
-        let wire = Medium::<Station<P>>::wire_length(&self.medium, &header, length);
+        let wire = Medium::<Node<P>>::wire_length(&self.medium, &header, length);
         Ok(Population { hosts, ways: 1, packet: self.link().rate.time_for(wire) })
     }
 }
 
-impl<P: Data, O: Observer<Station<P>>> Runs for Built<P, O> {
-    type Event = StationEvent<P>;
+impl<P: Data, O: Observer<Node<P>>> Runs for Built<P, O> {
+    type Event = NodeEvent<P>;
 
-    fn run(&mut self, limits: Limits) -> Stopped<StationEvent<P>> {
+    fn run(&mut self, limits: Limits) -> Stopped<NodeEvent<P>> {
         self.simulation.run(limits)
     }
 
@@ -90,7 +90,7 @@ impl<P: Data, O: Observer<Station<P>>> Runs for Built<P, O> {
     }
 }
 
-impl<P: Data, O: Observer<Station<P>>> Carrier for Built<P, O> {
+impl<P: Data, O: Observer<Node<P>>> Carrier for Built<P, O> {
     fn pass(&mut self, time: Instant) {
         self.simulation.pass(time);
     }
@@ -106,7 +106,7 @@ impl<P: Data> Metered for Built<P, Meter> {
     }
 }
 
-impl<P: Data> Observer<Station<P>> for Meter {
+impl<P: Data> Observer<Node<P>> for Meter {
     fn sees_departures(&self) -> bool {
         false
     }

@@ -4,7 +4,7 @@ use super::meter::Latencies;
 use super::{Carrying, Meter, Metered, Offered, Source};
 use crate::memory_fabric::{self, MemoryFabric, RunError};
 use crate::packet_fabric::{self, SimulationError};
-use crate::progress::Watch;
+use crate::progress::ProgressFn;
 use crate::session::{Interrupted, Next, Session};
 use quincunx_cluster::{Cluster, Wiring, address};
 use quincunx_collective::LengthOnly;
@@ -82,7 +82,7 @@ pub enum TrafficError {
 /// If the fabric has nobody to send to or no way there, or if whoever is told how far it has come stops it.
 pub fn measure_traffic(
     request: &TrafficRequest,
-    progress: Watch<'_>,
+    progress: ProgressFn<'_>,
 ) -> Result<TrafficMeasurement, TrafficError> {
     let (offered, seed) = (request.offered, request.seed);
     match &request.scenario.fabric {
@@ -113,7 +113,7 @@ fn measure_on<C: Metered>(
     latency: Duration,
     payload: ByteCount,
     packets: u64,
-    progress: Watch<'_>,
+    progress: ProgressFn<'_>,
 ) -> Result<TrafficMeasurement, TrafficError> {
     let start = Instant::ZERO + source.settling_time(latency) * WARM_UP;
     let window = source.time_for(packets);

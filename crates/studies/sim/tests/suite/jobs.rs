@@ -6,7 +6,7 @@ use quincunx_designs::{CATALOG, FALLBACK};
 use quincunx_fabric::{LinkProperties, NodeKind, SwitchedShape};
 use quincunx_scenario::{Document, Jobs, Scenario};
 use quincunx_sim::packet_fabric::simulate;
-use quincunx_sim::{JobsMeasurement, JobsRequest, measure_jobs, unwatched};
+use quincunx_sim::{JobsMeasurement, JobsRequest, ignore_progress, measure_jobs};
 use quincunx_units::{Duration, Instant};
 
 const ALL_REDUCE: Collective = Collective::AllReduce;
@@ -18,7 +18,7 @@ fn request(fabric: &str, changes: &[&str], text: &str) -> JobsRequest {
 }
 
 fn run(fabric: &str, text: &str) -> JobsMeasurement {
-    measure_jobs(&request(fabric, &[], text), &mut unwatched).unwrap()
+    measure_jobs(&request(fabric, &[], text), &mut ignore_progress).unwrap()
 }
 
 fn job(hosts: &str, design: &str, more: &str) -> String {
@@ -229,10 +229,10 @@ fn no_flow_is_overtaken_by_itself() {
 fn one_seed_is_one_run_and_another_one_takes_other_ways() {
     let text = job("0-15", "ring", "") + "[[traffic]]\npattern = \"uniform\"\nload = 0.2\n";
     let mut request = request("leaf-spine-4x4x4", &[], &text);
-    let first = measure_jobs(&request, &mut unwatched).unwrap();
-    assert_eq!(measure_jobs(&request, &mut unwatched).unwrap(), first);
+    let first = measure_jobs(&request, &mut ignore_progress).unwrap();
+    assert_eq!(measure_jobs(&request, &mut ignore_progress).unwrap(), first);
     request.seed = 2;
-    assert_ne!(measure_jobs(&request, &mut unwatched).unwrap().jobs, first.jobs);
+    assert_ne!(measure_jobs(&request, &mut ignore_progress).unwrap().jobs, first.jobs);
 }
 
 #[test]
@@ -240,9 +240,9 @@ fn rings_that_share_links_slow_each_other_down_and_trees_do_not() {
     let text = |design: &str| job("0-3,8-11", design, "") + &job("4-7,12-15", design, "");
     let slowdown = |design: &str| {
         let mut request = request("leaf-spine-2x2x8", &[], &text(design));
-        let beside = measure_jobs(&request, &mut unwatched).unwrap().jobs[0].mean();
+        let beside = measure_jobs(&request, &mut ignore_progress).unwrap().jobs[0].mean();
         request.only = Some(0);
-        let alone = measure_jobs(&request, &mut unwatched).unwrap();
+        let alone = measure_jobs(&request, &mut ignore_progress).unwrap();
         assert_eq!(alone.jobs.len(), 1);
         beside.as_secs_f64() / alone.jobs[0].mean().as_secs_f64()
     };
@@ -259,7 +259,7 @@ fn what_links_mark_and_lose_of_a_job_is_its_own() {
         "congestion.dcqcn=true",
         "group.retry_timeout=100us",
     ];
-    let found = measure_jobs(&request("leaf-spine-2x2x8", &changes, &text), &mut unwatched).unwrap();
+    let found = measure_jobs(&request("leaf-spine-2x2x8", &changes, &text), &mut ignore_progress).unwrap();
     let [crowded, alone] = &found.jobs[..] else { panic!("two jobs") };
     assert!(crowded.marked > 0 && crowded.lost > 0, "{crowded:?}");
     assert_eq!((alone.marked, alone.lost, alone.wrong, crowded.wrong), (0, 0, Some(0), Some(0)));
@@ -268,7 +268,8 @@ fn what_links_mark_and_lose_of_a_job_is_its_own() {
 #[test]
 fn what_a_line_asks_for_and_does_not_get_is_one_line_with_its_number() {
     let refused = |fabric: &str, text: &str| {
-        let message = measure_jobs(&request(fabric, &[], text), &mut unwatched).unwrap_err().to_string();
+        let message =
+            measure_jobs(&request(fabric, &[], text), &mut ignore_progress).unwrap_err().to_string();
         assert!(!message.contains('\n'), "{message}");
         message
     };
@@ -302,11 +303,14 @@ fn what_a_line_asks_for_and_does_not_get_is_one_line_with_its_number() {
         let message = refused(fabric, &text);
         assert!(message.contains(named), "{message}");
     }
-    let unused =
-        measure_jobs(&request("star-4", &["hosts.window=2"], &job("0-3", "epic-3", "")), &mut unwatched);
+    let unused = measure_jobs(
+        &request("star-4", &["hosts.window=2"], &job("0-3", "epic-3", "")),
+        &mut ignore_progress,
+    );
     assert!(unused.unwrap_err().to_string().contains("found `hosts.window`; leave it out"));
     let changes = ["measure.limit=10us"];
-    let late = measure_jobs(&request("leaf-spine-2x2x2", &changes, &job("0-3", "ring", "")), &mut unwatched);
+    let late =
+        measure_jobs(&request("leaf-spine-2x2x2", &changes, &job("0-3", "ring", "")), &mut ignore_progress);
     assert!(late.unwrap_err().to_string().contains("1 of 1 still running after 10us"));
 }
 
@@ -390,10 +394,10 @@ fn a_flow_that_an_incasts_pauses_hold_up_is_free_where_senders_slow_down() {
         // Flows, which are done when they are sent: nobody waits for what the receiver confirms.
         let changes = [changes, &["hosts.confirm=false"]].concat();
         let mut request = request("leaf-spine-4x2x8", &changes, text);
-        let beside = measure_jobs(&request, &mut unwatched).unwrap();
+        let beside = measure_jobs(&request, &mut ignore_progress).unwrap();
         assert!(beside.jobs.iter().all(|job| job.lost == 0), "nothing is lost where switches pause");
         request.only = Some(0);
-        let alone = measure_jobs(&request, &mut unwatched).unwrap();
+        let alone = measure_jobs(&request, &mut ignore_progress).unwrap();
         beside.jobs[0].mean().as_secs_f64() / alone.jobs[0].mean().as_secs_f64()
     };
     let [paused, controlled] = [slowdown(&PAUSES), slowdown(&with_dcqcn())];
@@ -406,7 +410,7 @@ fn eight_that_send_to_one_get_fair_shares_by_dcqcn() {
     let text = include_str!("../../../../../examples/jobs/incast.toml");
     let steps = ["hosts.chunk=128KiB", "hosts.lockstep=true", "link.framing=73B"];
     let changes = [&with_dcqcn()[..], &steps].concat();
-    let found = measure_jobs(&request("star-9", &changes, text), &mut unwatched).unwrap();
+    let found = measure_jobs(&request("star-9", &changes, text), &mut ignore_progress).unwrap();
     let shares: Vec<f64> = found.jobs.iter().map(|job| job.bandwidths.algorithm).collect();
     assert!(found.jobs.iter().all(|job| job.marked > 0), "all of them are slowed down");
     // Jain's index: 1 if all are alike, an eighth if one has everything.

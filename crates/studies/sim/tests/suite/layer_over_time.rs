@@ -7,7 +7,7 @@ use quincunx_sim::layer::{
     LayerError, LayerMeasurement, LayerOutcome, OverTime, PartMeasurement, SeriesOf, run_layer, run_sampled,
     write_trace,
 };
-use quincunx_sim::{Progress, unwatched};
+use quincunx_sim::{Progress, ignore_progress};
 use quincunx_trace::{TrackContents, read};
 use quincunx_units::Duration;
 use quincunx_workload::SubLayer;
@@ -18,7 +18,7 @@ const SMS: f64 = 4.0;
 
 fn run(name: &str, intervals: Option<usize>) -> LayerOutcome<LengthOnly> {
     with_run(find(name).unwrap(), &scenario(&SET), LAYER, 1, |run| {
-        run_sampled(run, intervals, &mut unwatched).unwrap()
+        run_sampled(run, intervals, &mut ignore_progress).unwrap()
     })
 }
 
@@ -32,7 +32,7 @@ fn sampled(name: &str, intervals: usize) -> (LayerOutcome<LengthOnly>, OverTime)
 fn to_look_at_a_run_changes_nothing_in_it() {
     for name in ["cais", "cais-base", "t3"] {
         let unseen = with_run(find(name).unwrap(), &scenario(&SET), LAYER, 1, |run| {
-            run_layer(run, &mut unwatched).unwrap()
+            run_layer(run, &mut ignore_progress).unwrap()
         });
         assert!(unseen.over_time.is_none());
         assert_eq!(sampled(name, 64).0, unseen, "{name}");

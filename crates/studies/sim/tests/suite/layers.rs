@@ -9,12 +9,12 @@ use quincunx_designs::CATALOG;
 use quincunx_driver_des::BusyOverTime;
 use quincunx_scenario::{Fabric, Override, Scenario};
 use quincunx_schedules::{ALL, find};
+use quincunx_sim::ignore_progress;
 use quincunx_sim::layer::{
     KernelSpan, LayerMeasurement, LayerOutcome, LayerRequest, LayerRun, PartMeasurement, measure_layer,
     run_filled, run_layer,
 };
 use quincunx_sim::memory_fabric::MemoryFabric;
-use quincunx_sim::unwatched;
 use quincunx_units::Duration;
 use quincunx_workload::SubLayer as TransformerSubLayer;
 
@@ -93,7 +93,7 @@ fn run_numbers_of(name: &str, set: &[&str], layer: SubLayer, seed: u64) -> Layer
             }
             Some(Numbers::from(bytes))
         };
-        run_filled(run, fill, &mut unwatched).unwrap()
+        run_filled(run, fill, &mut ignore_progress).unwrap()
     })
 }
 
@@ -164,7 +164,7 @@ fn assert_quantised_sums(scheme: BlockQuantization, set: &[&str], layer: SubLaye
             memory.resize(length, 0);
             Some(Numbers::from(memory))
         };
-        run_filled(run, fill, &mut unwatched).unwrap()
+        run_filled(run, fill, &mut ignore_progress).unwrap()
     });
     assert_eq!(outcome.drops, 0);
     let contributions: Vec<Quantized> = (0..outcome.memories.len() as u16).map(quantised).collect();
@@ -198,7 +198,7 @@ fn quantised_vectors_take_half_of_the_links_that_whole_elements_take() {
     let set = ["machine.element=2"];
     let [whole, quantised] = ["scin", "scin-inq"].map(|name| {
         with_run(find(name).unwrap(), &scenario(&set), LAYER, 1, |run| {
-            run_layer(run, &mut unwatched).unwrap()
+            run_layer(run, &mut ignore_progress).unwrap()
         })
     });
     // Codes of one byte, and a scale factor of two for each 64 of them.
@@ -209,7 +209,7 @@ fn quantised_vectors_take_half_of_the_links_that_whole_elements_take() {
 #[test]
 fn codes_that_do_not_fit_where_elements_would_be_are_refused_in_a_line() {
     let error = with_run(find("scin-inq").unwrap(), &scenario(&["machine.element=1"]), LAYER, 1, |run| {
-        run_layer(run, &mut unwatched).unwrap_err().to_string()
+        run_layer(run, &mut ignore_progress).unwrap_err().to_string()
     });
     assert!(error.contains("in the room of its elements") && !error.contains('\n'), "{error}");
 }
@@ -304,7 +304,7 @@ fn a_schedule_overlaps_what_its_publication_overlaps_and_nothing_else() {
     let layer = SubLayer { rows: 512, inner: 128, hidden: 256, columns: 128, backward: false };
     let scenario = scenario(&["machine.launch=1us", "machine.skew=0s", "merge.entries=0"]);
     for schedule in ALL {
-        let outcome = with_run(*schedule, &scenario, layer, 1, |run| run_layer(run, &mut unwatched));
+        let outcome = with_run(*schedule, &scenario, layer, 1, |run| run_layer(run, &mut ignore_progress));
         let name = schedule.name();
         let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
         let (first, second) = (span(&outcome, "product 1"), span(&outcome, "product 2"));
@@ -347,7 +347,7 @@ fn stages_between_the_products_follow_each_other_where_there_is_no_dataflow() {
         ("scin-sp", &["product 1", "reduce_scatter", "norm", "all_gather", "product 2"]),
     ] {
         let outcome =
-            with_run(find(name).unwrap(), &scenario, LAYER, 1, |run| run_layer(run, &mut unwatched));
+            with_run(find(name).unwrap(), &scenario, LAYER, 1, |run| run_layer(run, &mut ignore_progress));
         let outcome = outcome.unwrap();
         for rank in 0..RANKS as u16 {
             for pair in stages.windows(2) {
@@ -368,7 +368,7 @@ fn merging_sends_each_tile_up_once_and_down_once() {
     let set = ["merge.entries=0", "machine.skew=0s"];
     let sent = |name| {
         let outcome = with_run(find(name).unwrap(), &scenario(&set), LAYER, 1, |run| {
-            run_layer(run, &mut unwatched).unwrap()
+            run_layer(run, &mut ignore_progress).unwrap()
         });
         outcome.counted.clone()
     };
@@ -384,12 +384,12 @@ fn merging_sends_each_tile_up_once_and_down_once() {
 #[test]
 fn ladm_loads_what_lies_elsewhere_and_adds_nothing_up() {
     let outcome = with_run(find("ladm").unwrap(), &scenario(&[]), LAYER, 1, |run| {
-        run_layer(run, &mut unwatched).unwrap()
+        run_layer(run, &mut ignore_progress).unwrap()
     });
     assert_eq!(outcome.drops, 0);
     assert!(outcome.counted.is_empty(), "no unit computes in its switches");
     let whole = with_run(find("cais").unwrap(), &scenario(&[]), LAYER, 1, |run| {
-        run_layer(run, &mut unwatched).unwrap().packets
+        run_layer(run, &mut ignore_progress).unwrap().packets
     });
     assert!(outcome.packets > whole, "{} packets, {whole} with merging", outcome.packets);
 }
@@ -397,7 +397,7 @@ fn ladm_loads_what_lies_elsewhere_and_adds_nothing_up() {
 #[test]
 fn steady_utilisation_is_that_of_the_middle_half_of_the_time() {
     let mut outcome = with_run(find("cais").unwrap(), &scenario(&[]), LAYER, 1, |run| {
-        run_layer(run, &mut unwatched).unwrap()
+        run_layer(run, &mut ignore_progress).unwrap()
     });
     // Of five bins, the last one behind the end.
     outcome.time = Duration::from_nanos(3900);
@@ -420,7 +420,7 @@ fn rows_that_cannot_be_split_are_refused_in_a_line() {
     let scenario = scenario(&[]);
     let layer = SubLayer { rows: 100, ..LAYER };
     let error = with_run(find("cais").unwrap(), &scenario, layer, 1, |run| {
-        run_layer(run, &mut unwatched).unwrap_err().to_string()
+        run_layer(run, &mut ignore_progress).unwrap_err().to_string()
     });
     assert!(error.contains("rows in multiples of 64, found 100"), "{error}");
     assert!(!error.contains('\n'));
@@ -430,7 +430,7 @@ fn rows_that_cannot_be_split_are_refused_in_a_line() {
 fn a_model_or_a_part_that_is_not_there_is_refused_with_those_that_are() {
     let error = |set: &[&str]| {
         let request = LayerRequest { scenario: scenario(set), schedule: find("cais").unwrap(), seed: 1 };
-        measure_layer(&request, CATALOG, &mut unwatched).unwrap_err().to_string()
+        measure_layer(&request, CATALOG, &mut ignore_progress).unwrap_err().to_string()
     };
     assert!(error(&[]).contains("llama-7b"), "{}", error(&[]));
     assert!(error(&["layer.model=gpt-9"]).contains("llama-7b"));

@@ -2,7 +2,7 @@
 
 use quincunx_collective::Collective;
 use quincunx_scenario::Scenario;
-use quincunx_sim::{LinkLoad, Measurement, Outputs, Request, measure, unwatched};
+use quincunx_sim::{LinkLoad, Measurement, Outputs, Request, ignore_progress, measure};
 use quincunx_trace::{TrackContents, read};
 use quincunx_wire::flit::{FlitHeader, Transaction};
 
@@ -23,11 +23,11 @@ fn gather(mesh: &Scenario, design: &str, size: u64) -> Request {
 }
 
 fn run(request: &Request) -> Measurement {
-    measure(request, Outputs::default(), &mut unwatched).unwrap()
+    measure(request, Outputs::default(), &mut ignore_progress).unwrap()
 }
 
 fn refused(request: &Request) -> String {
-    measure(request, Outputs::default(), &mut unwatched).unwrap_err().to_string()
+    measure(request, Outputs::default(), &mut ignore_progress).unwrap_err().to_string()
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_relayed_message_is_a_write_and_a_multiwrite_with_the_bitmap_of_those_it_is_
     let (trace, capture) = (Shared::default(), Shared::default());
     let mesh = mesh(&["link.payload=512B", "relay.piece=1KiB"]);
     let outputs = Outputs { trace: trace.out(), capture: capture.out() };
-    let row = measure(&gather(&mesh, "multiwrite", 8 << 10), outputs, &mut unwatched).unwrap();
+    let row = measure(&gather(&mesh, "multiwrite", 8 << 10), outputs, &mut ignore_progress).unwrap();
     let packets = packets(&capture.bytes());
     let sent = |name: &str| -> Vec<(Transaction, u32)> {
         let is_it = |link: &LinkLoad| link.name == name;

@@ -5,8 +5,8 @@ use quincunx_design::{FabricKind, Value};
 use quincunx_designs::CATALOG;
 use quincunx_engine::shared_memory::{InPlaceRequest, Span};
 use quincunx_scenario::{Fabric, Scenario};
-use quincunx_sim::memory_fabric::{MemoryFabric, Outcome, Stream, run, run_watched};
-use quincunx_sim::{Outputs, unwatched};
+use quincunx_sim::memory_fabric::{MemoryFabric, Outcome, Stream, run, run_with_outputs};
+use quincunx_sim::{Outputs, ignore_progress};
 use quincunx_trace::{TrackContents, read};
 use quincunx_units::ByteCount;
 use quincunx_wire::flit::{FlitHeader, Transaction};
@@ -54,7 +54,8 @@ fn inputs() -> Vec<Numbers> {
 fn watched(design: &str) -> (Outcome<Numbers>, Vec<u8>, Vec<u8>) {
     let (trace, capture) = (Shared::default(), Shared::default());
     let outputs = Outputs { trace: trace.out(), capture: capture.out() };
-    let outcome = run_watched(&fabric(), stream(design), inputs(), outputs, &mut unwatched).expect("a run");
+    let outcome =
+        run_with_outputs(&fabric(), stream(design), inputs(), outputs, &mut ignore_progress).expect("a run");
     (outcome, trace.bytes(), capture.bytes())
 }
 

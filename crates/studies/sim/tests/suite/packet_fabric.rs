@@ -3,10 +3,10 @@
 use quincunx_collective::{Collective, LengthOnly, Rank};
 use quincunx_driver_des::{Departure, Observer};
 use quincunx_engine::Frame;
-use quincunx_nodes::Station;
+use quincunx_nodes::Node;
 use quincunx_scenario::{Fabric, Scenario};
 use quincunx_sim::packet_fabric::{LinkUse, Row, SimulatedGroup, SimulationError, simulate};
-use quincunx_sim::{Request, unwatched};
+use quincunx_sim::{Request, ignore_progress};
 use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::RoceHeader;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -365,7 +365,7 @@ fn a_collective_that_cannot_end_in_time_says_how_far_it_came() {
 #[derive(Default)]
 struct Trace(DefaultHasher);
 
-impl Observer<Station<LengthOnly>> for Trace {
+impl Observer<Node<LengthOnly>> for Trace {
     fn departed(&mut self, departure: &Departure, frame: Frame<'_, RoceHeader, LengthOnly>) {
         (departure, frame.header, frame.payload).hash(&mut self.0);
     }
@@ -379,7 +379,7 @@ fn a_seed_replays_a_lossy_collective_to_the_bit() {
         let mut group = SimulatedGroup::with_observer(&request, Trace::default()).unwrap();
         let buffer = LengthOnly::new(32 << 10);
         let buffers = vec![(buffer, buffer); 8];
-        group.run(Collective::AllReduce, SUM, buffers, Duration::from_secs(1), &mut unwatched).unwrap();
+        group.run(Collective::AllReduce, SUM, buffers, Duration::from_secs(1), &mut ignore_progress).unwrap();
         group.simulation().observer().0.finish()
     };
     for name in EPIC.into_iter().chain(HOSTS) {

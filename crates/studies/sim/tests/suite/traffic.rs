@@ -5,7 +5,7 @@ use quincunx_scenario::Scenario;
 use quincunx_sim::traffic::{
     Load, Offered, Pattern, TrafficError, TrafficMeasurement, TrafficRequest, measure_traffic,
 };
-use quincunx_sim::{Interrupted, MeasureError, Measurement, Outputs, Request, measure, unwatched};
+use quincunx_sim::{Interrupted, MeasureError, Measurement, Outputs, Request, ignore_progress, measure};
 use quincunx_units::Duration;
 use std::ops::ControlFlow;
 
@@ -26,7 +26,7 @@ fn offered(pattern: Pattern, load: f64) -> Offered {
 fn run(on: (&str, &[&str]), pattern: Pattern, load: f64, packets: u64) -> TrafficMeasurement {
     let request =
         TrafficRequest { scenario: scenario(on), offered: offered(pattern, load), packets, seed: 1 };
-    measure_traffic(&request, &mut unwatched).unwrap()
+    measure_traffic(&request, &mut ignore_progress).unwrap()
 }
 
 /// Mean time in the queue of a server that takes a fixed time and is busy for a share `load` of it, with Poisson arrivals
@@ -126,7 +126,7 @@ fn one_seed_is_one_run_of_traffic() {
             packets: 2000,
             seed,
         };
-        measure_traffic(&request, &mut unwatched).unwrap()
+        measure_traffic(&request, &mut ignore_progress).unwrap()
     };
     assert!(of(1) == of(1) && of(1) != of(2));
 }
@@ -140,7 +140,7 @@ fn traffic_needs_somebody_to_send_to_and_a_way() {
             packets: 100,
             seed: 1,
         };
-        let message = measure_traffic(&request, &mut unwatched).unwrap_err().to_string();
+        let message = measure_traffic(&request, &mut ignore_progress).unwrap_err().to_string();
         assert!(message.contains(key), "{message}");
     }
 }
@@ -159,7 +159,7 @@ fn whoever_watches_can_stop_it() {
 
 fn all_reduce(on: (&str, &[&str]), design: &str, background: Option<Offered>) -> Measurement {
     let request = Request { background, ..request(&scenario(on), design, Collective::AllReduce, 128 << 10) };
-    measure(&request, Outputs::default(), &mut unwatched).unwrap()
+    measure(&request, Outputs::default(), &mut ignore_progress).unwrap()
 }
 
 #[test]

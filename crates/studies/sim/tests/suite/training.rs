@@ -2,7 +2,7 @@
 
 use quincunx_collective::Collective;
 use quincunx_sim::{
-    Outputs, Request, TrainingError, TrainingMeasurement, measure, measure_training, unwatched,
+    Outputs, Request, TrainingError, TrainingMeasurement, ignore_progress, measure, measure_training,
 };
 use quincunx_units::Duration;
 
@@ -15,7 +15,7 @@ fn asked(changes: &[&str], design: &str) -> Request {
 }
 
 fn train(changes: &[&str], design: &str) -> TrainingMeasurement {
-    measure_training(&asked(changes, design), &mut unwatched).unwrap()
+    measure_training(&asked(changes, design), &mut ignore_progress).unwrap()
 }
 
 /// All of its gradients in one bucket, which is longer than what is simulated whole.
@@ -30,7 +30,7 @@ fn a_long_bucket_takes_what_a_whole_simulation_of_it_takes() {
         let [bucket] = found.iteration.buckets[..] else { panic!("{found:?}") };
         assert_eq!(bucket.size.bytes(), 4 * 13_378_280);
         let whole = Request { size: bucket.size, ..asked(changes, design) };
-        let whole = measure(&whole, Outputs::default(), &mut unwatched).unwrap();
+        let whole = measure(&whole, Outputs::default(), &mut ignore_progress).unwrap();
         assert!(found.steps < whole.steps, "{design}: it is not simulated whole");
         let error = found.iteration.communication.as_secs_f64() / whole.time.as_secs_f64() - 1.0;
         assert!(error.abs() < 0.001, "{design}: {error:.6}");
@@ -44,7 +44,7 @@ fn a_long_bucket_is_simulated_whole_where_frames_may_be_lost() {
     let whole = Request { size: found.iteration.buckets[0].size, ..asked(&changes, "epic-3") };
     assert_eq!(
         found.iteration.communication,
-        measure(&whole, Outputs::default(), &mut unwatched).unwrap().time
+        measure(&whole, Outputs::default(), &mut ignore_progress).unwrap().time
     );
 }
 
@@ -82,7 +82,7 @@ fn samples_of_all_ranks_count() {
 fn what_cannot_be_trained_is_refused() {
     let refused = |fabric: &str, changes: &[&str]| {
         let request = request(&scenario(fabric, changes), "direct", Collective::AllReduce, 0);
-        measure_training(&request, &mut unwatched).unwrap_err()
+        measure_training(&request, &mut ignore_progress).unwrap_err()
     };
     let error = refused("star-2", &[]).to_string();
     assert!(error.contains("train.model") && error.contains("resnet-50"), "{error}");

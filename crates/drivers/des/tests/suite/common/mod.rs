@@ -35,7 +35,7 @@ pub enum Order {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Told {
+pub enum ToyEvent {
     Arrived { port: PortId, number: u64, marked: bool },
     Fired(char),
 }
@@ -48,7 +48,7 @@ impl Engine for Toy {
     type Timer = char;
     type Command = Order;
     type Rejected = Infallible;
-    type Event = Told;
+    type Event = ToyEvent;
     type DropReason = u8;
 
     fn new((): ()) -> Result<Self, Infallible> {
@@ -64,14 +64,16 @@ impl Engine for Toy {
     ) {
         let Header { number, marked } = *frame.header;
         match self {
-            Self::End { .. } | Self::Alternating { .. } => out.emit(Told::Arrived { port, number, marked }),
+            Self::End { .. } | Self::Alternating { .. } => {
+                out.emit(ToyEvent::Arrived { port, number, marked })
+            }
             Self::Relay => out.transmit(PortId(1 - port.0), frame),
             Self::Onward => out.transmit(PortId(1), frame),
         }
     }
 
     fn handle_timer(&mut self, _: Instant, timer: char, out: &mut impl Sink<Self>) {
-        out.emit(Told::Fired(timer));
+        out.emit(ToyEvent::Fired(timer));
     }
 
     fn handle_command(

@@ -85,7 +85,7 @@ impl Shape {
 
 /// What a group is run with.
 #[derive(Clone, Copy, Debug)]
-pub struct Setup {
+pub struct NetworkSetup {
     pub mode: Mode,
     pub mtu: u64,
     pub message: u32,
@@ -102,7 +102,7 @@ pub struct Setup {
     pub channels: u16,
 }
 
-impl Setup {
+impl NetworkSetup {
     pub fn tiny(mode: Mode) -> Self {
         Self {
             mode,
@@ -193,7 +193,7 @@ impl Setup {
 }
 
 #[derive(Clone)]
-enum Node {
+enum TestNode {
     Host(Host<Numbers>),
     /// A host and its queue pair.
     Kernel(Host<Numbers>, KernelQueuePair),
@@ -270,7 +270,7 @@ pub type Victim = Box<dyn FnMut(&RoceHeader) -> bool>;
 
 /// The network. Ranks come first among the nodes, in rank order.
 pub struct Network {
-    nodes: Vec<Node>,
+    nodes: Vec<TestNode>,
     addresses: BTreeMap<IpAddr, usize>,
     pub ranks: usize,
     queue: BTreeMap<(Instant, u64), Due>,
@@ -310,7 +310,7 @@ fn switch_ip(index: usize) -> IpAddr {
 }
 
 /// What each node of a group is told, for tests that have no network.
-pub fn groups(shape: &Shape, setup: Setup) -> (Vec<HostGroup<Numbers>>, Vec<SwitchGroup<Numbers>>) {
+pub fn groups(shape: &Shape, setup: NetworkSetup) -> (Vec<HostGroup<Numbers>>, Vec<SwitchGroup<Numbers>>) {
     let (mut hosts, mut switches) = (Vec::new(), Vec::new());
     for (member, context) in setup.contexts(shape.tree()) {
         match member {
@@ -324,7 +324,7 @@ pub fn groups(shape: &Shape, setup: Setup) -> (Vec<HostGroup<Numbers>>, Vec<Swit
 }
 
 impl Network {
-    pub fn new(shape: &Shape, setup: Setup, faults: Faults, seed: u64) -> Self {
+    pub fn new(shape: &Shape, setup: NetworkSetup, faults: Faults, seed: u64) -> Self {
         let tree = shape.tree();
         let ranks = usize::from(tree.ranks());
         let mut contexts = setup.contexts(tree);
@@ -359,8 +359,8 @@ impl Network {
                     network.addresses.insert(host_ip(rank.index()), index);
                     group.are_offloaded = setup.kernels;
                     network.nodes.push(match setup.kernels {
-                        true => Node::Kernel(host, KernelQueuePair::new(group.queue_pairs[0].1)),
-                        false => Node::Host(host),
+                        true => TestNode::Kernel(host, KernelQueuePair::new(group.queue_pairs[0].1)),
+                        false => TestNode::Host(host),
                     });
                     network.host_command(index, HostCommand::Install(Box::new(group)));
                 }
@@ -372,7 +372,7 @@ impl Network {
                         switch.handle_command(Instant::ZERO, install, &mut answers).unwrap();
                     }
                     network.addresses.insert(switch_ip(index - ranks), index);
-                    network.nodes.push(Node::Switch(switch));
+                    network.nodes.push(TestNode::Switch(switch));
                     network.take(index, answers);
                 }
             }
@@ -384,17 +384,19 @@ impl Network {
         self.nodes
             .iter()
             .filter_map(
-                |node| if let Node::Switch(switch) = node { Some(switch.buffer_bytes()) } else { None },
+                |node| if let TestNode::Switch(switch) = node { Some(switch.buffer_bytes()) } else { None },
             )
             .collect()
     }
 
     fn host_command(&mut self, rank: usize, command: HostCommand<Numbers>) {
         let mut answers = Answers::default();
-        let (Node::Host(host) | Node::Kernel(host, _)) = &mut self.nodes[rank] else { unreachable!() };
+        let (TestNode::Host(host) | TestNode::Kernel(host, _)) = &mut self.nodes[rank] else {
+            unreachable!()
+        };
         host.handle_command(self.now, command, &mut answers).expect("the command makes sense");
         host.assert_invariants();
-        if let Node::Kernel(host, queue_pair) = &mut self.nodes[rank] {
+        if let TestNode::Kernel(host, queue_pair) = &mut self.nodes[rank] {
             hand_over(host, queue_pair);
         }
         self.take(rank, answers);
@@ -402,7 +404,7 @@ impl Network {
 
     /// Tells a host what its kernel's queue pair has ended.
     fn take_ended(&mut self, rank: usize) {
-        while let Node::Kernel(host, queue_pair) = &mut self.nodes[rank]
+        while let TestNode::Kernel(host, queue_pair) = &mut self.nodes[rank]
             && let Some((completion, received)) = queue_pair.take_ended()
         {
             if let (Some((sink, bytes)), Some(memory)) = (received, host.memory(GROUP)) {
@@ -495,10 +497,10 @@ impl Network {
 
     fn slots(&mut self, node: usize) {
         let (wants, nanoseconds) = match &self.nodes[node] {
-            Node::Host(host) => (host.wants_transmit(PORT), 100),
+            TestNode::Host(host) => (host.wants_transmit(PORT), 100),
             // Answers come between its packets.
-            Node::Kernel(_, queue_pair) => (queue_pair.wants_transmit(), 1000),
-            Node::Switch(switch) => (switch.wants_transmit(PORT), 100),
+            TestNode::Kernel(_, queue_pair) => (queue_pair.wants_transmit(), 1000),
+            TestNode::Switch(switch) => (switch.wants_transmit(PORT), 100),
         };
         if wants && self.has_no_slot(node) {
             self.schedule(Duration::from_nanos(nanoseconds), Due::Slots { node });
@@ -541,9 +543,11 @@ impl Network {
                 }
                 let frame = Frame { header: &header, payload: payload.view(0..payload.length()) };
                 match &mut self.nodes[node] {
-                    Node::Host(host) => host.handle_frame(at, PORT, frame, &mut answers),
-                    Node::Kernel(_, queue_pair) => queue_pair.handle_frame(&header, &payload, &mut answers),
-                    Node::Switch(switch) => switch.handle_frame(at, PORT, frame, &mut answers),
+                    TestNode::Host(host) => host.handle_frame(at, PORT, frame, &mut answers),
+                    TestNode::Kernel(_, queue_pair) => {
+                        queue_pair.handle_frame(&header, &payload, &mut answers)
+                    }
+                    TestNode::Switch(switch) => switch.handle_frame(at, PORT, frame, &mut answers),
                 }
                 node
             }
@@ -553,11 +557,11 @@ impl Network {
                 }
                 self.timers.remove(&(node, timer));
                 match (&mut self.nodes[node], timer) {
-                    (Node::Host(host), Timer::Host(timer)) => host.handle_timer(at, timer, &mut answers),
-                    (Node::Kernel(_, queue_pair), Timer::Kernel(timer)) => {
+                    (TestNode::Host(host), Timer::Host(timer)) => host.handle_timer(at, timer, &mut answers),
+                    (TestNode::Kernel(_, queue_pair), Timer::Kernel(timer)) => {
                         queue_pair.handle_timer(timer, &mut answers)
                     }
-                    (Node::Switch(switch), Timer::Switch(timer)) => {
+                    (TestNode::Switch(switch), Timer::Switch(timer)) => {
                         switch.handle_timer(at, timer, &mut answers)
                     }
                     _ => unreachable!("timers belong to their nodes"),
@@ -569,16 +573,16 @@ impl Network {
                     return true;
                 }
                 match &mut self.nodes[node] {
-                    Node::Host(host) => host.handle_transmit_slot(at, PORT, &mut answers),
-                    Node::Kernel(_, queue_pair) => queue_pair.transmit(&mut answers),
-                    Node::Switch(switch) => switch.handle_transmit_slot(at, PORT, &mut answers),
+                    TestNode::Host(host) => host.handle_transmit_slot(at, PORT, &mut answers),
+                    TestNode::Kernel(_, queue_pair) => queue_pair.transmit(&mut answers),
+                    TestNode::Switch(switch) => switch.handle_transmit_slot(at, PORT, &mut answers),
                 }
                 node
             }
         };
         match &self.nodes[node] {
-            Node::Host(host) | Node::Kernel(host, _) => host.assert_invariants(),
-            Node::Switch(switch) => switch.assert_invariants(),
+            TestNode::Host(host) | TestNode::Kernel(host, _) => host.assert_invariants(),
+            TestNode::Switch(switch) => switch.assert_invariants(),
         }
         self.take(node, answers);
         self.take_ended(node);

@@ -36,7 +36,7 @@ pub fn address(index: u16) -> IpAddr {
 }
 
 /// A group that its nodes know from the start.
-pub struct Group {
+pub struct StaticGroup {
     pub design: &'static dyn AnyDesign,
     pub contexts: BTreeMap<Member, GroupContext>,
 }
@@ -55,7 +55,7 @@ pub fn design(
     (design, settings)
 }
 
-impl Group {
+impl StaticGroup {
     /// A group, with its members at addresses by rank or by node of the tree. Groups of the same nodes take other queue pair numbers by
     /// other numbers of the group.
     pub fn new(
@@ -113,7 +113,7 @@ pub fn open<E: Engine<Header = RoceHeader, Payload = Numbers>>(
 }
 
 /// The switch `id` of the groups' tree.
-pub fn switch(groups: &[Group], id: TreeNodeId, options: NodeOptions) -> SwitchNode {
+pub fn switch(groups: &[StaticGroup], id: TreeNodeId, options: NodeOptions) -> SwitchNode {
     let Ok(engine) = Switch::new(());
     let mut node = open(engine, address(id.0), options);
     for group in groups {
@@ -125,7 +125,7 @@ pub fn switch(groups: &[Group], id: TreeNodeId, options: NodeOptions) -> SwitchN
 }
 
 /// A rank of the groups at `address`.
-pub fn host(groups: &[Group], address: IpAddr, rank: Rank, options: NodeOptions) -> HostNode {
+pub fn host(groups: &[StaticGroup], address: IpAddr, rank: Rank, options: NodeOptions) -> HostNode {
     let Ok(engine) = Host::new(());
     let mut node = open(engine, address, options);
     for group in groups {

@@ -1,11 +1,11 @@
 //! The rules of earlier systems: the environments that each is right in, the ones that it is not, and what repairs it.
 
 use crate::common::{assert_right, assert_same_on_other_drivers, full, lossy, run, traced};
-use quincunx_check::earlier::{Earlier, Rules, StarSetup, StarSetupError};
+use quincunx_check::prior_systems::{PriorSystem, Rules, StarSetup, StarSetupError};
 use quincunx_check::{Describe, Exploration, Fault, Path, Sequence};
 
 /// The tables that the documentation of the module shows.
-const VERDICTS: &str = include_str!("../../src/earlier/verdicts.md");
+const VERDICTS: &str = include_str!("../../src/prior_systems/verdicts.md");
 
 /// Nothing goes wrong.
 fn reliable() -> Exploration {
@@ -45,13 +45,13 @@ fn smallest(system: &str, rule: &str) -> StarSetup {
     }
 }
 
-fn star(setup: StarSetup) -> Earlier {
-    Earlier::new(setup).unwrap()
+fn star(setup: StarSetup) -> PriorSystem {
+    PriorSystem::new(setup).unwrap()
 }
 
 /// The fault that some run has, and the way there.
 #[track_caller]
-fn fault(setup: StarSetup, rules: Exploration) -> (Fault, Path<Earlier>) {
+fn fault(setup: StarSetup, rules: Exploration) -> (Fault, Path<PriorSystem>) {
     run(&star(setup), rules).1.unwrap_or_else(|| panic!("every run is right: {setup:?}"))
 }
 
@@ -241,7 +241,7 @@ fn the_tables_in_the_documentation_are_what_is_found() {
     let found = tables();
     assert!(
         VERDICTS.ends_with(&found),
-        "expected the tables of src/earlier/verdicts.md, found others; write there:\n{found}"
+        "expected the tables of src/prior_systems/verdicts.md, found others; write there:\n{found}"
     );
 }
 
@@ -251,7 +251,7 @@ fn rules_that_do_not_exist_and_stars_that_are_too_large_are_refused() {
     let expected = "expected one of fallback, resends-bypass, deadlines as the rule of atp, found two-pools";
     assert_eq!(unknown.to_string(), expected);
     let setup = smallest("atp", "deadlines");
-    let refused = |setup| Earlier::new(setup).unwrap_err();
+    let refused = |setup| PriorSystem::new(setup).unwrap_err();
     assert_eq!(refused(StarSetup { workers: 1, ..setup }), StarSetupError::Workers { found: 1 });
     assert_eq!(refused(StarSetup { workers: 17, ..setup }), StarSetupError::Workers { found: 17 });
     assert_eq!(refused(StarSetup { chunks: 0, ..setup }), StarSetupError::Count { what: "chunks", found: 0 });

@@ -11,9 +11,9 @@ use crate::mutation::Mutation;
 use crate::switch::{Switch, SwitchCommand, SwitchEvent, SwitchRejected, SwitchTimer};
 use crate::transport::NodeDrop;
 
-/// What a station is to be.
+/// What a node is to be.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum StationKind {
+pub enum NodeKind {
     /// A rank's node.
     Host,
     /// A switch.
@@ -22,34 +22,34 @@ pub enum StationKind {
 
 /// A node of a network of hosts and switches; hosts run programs of one type.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Station<P: Payload> {
+pub enum Node<P: Payload> {
     /// A rank's node.
     Host(Host<P>),
     /// A switch.
     Switch(Switch<P>),
 }
 
-/// What is asked of a station.
+/// What a node is asked to do.
 #[derive(Clone, Debug)]
-pub enum StationCommand<P: Payload> {
+pub enum NodeCommand<P: Payload> {
     /// Of a host.
     Host(HostCommand<P>),
     /// Of a switch.
     Switch(SwitchCommand<P>),
 }
 
-/// What a station tells.
+/// What a node tells.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum StationEvent<P> {
+pub enum NodeEvent<P> {
     /// A host.
     Host(HostEvent<P>),
     /// A switch.
     Switch(SwitchEvent),
 }
 
-/// A station's named timers.
+/// A node's named timers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum StationTimer {
+pub enum NodeTimer {
     /// A host's.
     Host(HostTimer),
     /// A switch's.
@@ -58,7 +58,7 @@ pub enum StationTimer {
 
 /// Why a command is refused; nothing has changed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum StationRejected {
+pub enum NodeRejected {
     /// By a host.
     #[error(transparent)]
     Host(#[from] HostRejected),
@@ -66,24 +66,22 @@ pub enum StationRejected {
     #[error(transparent)]
     Switch(#[from] SwitchRejected),
     /// It is for the other kind.
-    #[error(
-        "expected a command for a {expected:?}, found one for the other kind of station; address another"
-    )]
+    #[error("expected a command for a {expected:?}, found one for the other kind of node; address another")]
     OtherKind {
-        /// What the station is.
-        expected: StationKind,
+        /// What the node is.
+        expected: NodeKind,
     },
 }
 
-/// A station's sink, as what is inside sees it.
+/// A node's sink, as what is inside sees it.
 struct Inner<'a, P, S> {
     out: &'a mut S,
-    station: PhantomData<P>,
+    node: PhantomData<P>,
 }
 
 macro_rules! inner_sink {
     ($engine:ty, $variant:ident, $timer:ty, $event:ty) => {
-        impl<P: Payload, S: Sink<Station<P>>> Sink<$engine> for Inner<'_, P, S> {
+        impl<P: Payload, S: Sink<Node<P>>> Sink<$engine> for Inner<'_, P, S> {
             fn transmit(&mut self, port: PortId, frame: Frame<'_, RoceHeader, P>) {
                 self.out.transmit(port, frame);
             }
@@ -97,15 +95,15 @@ macro_rules! inner_sink {
             }
 
             fn set_timer(&mut self, timer: $timer, after: Duration) {
-                self.out.set_timer(StationTimer::$variant(timer), after);
+                self.out.set_timer(NodeTimer::$variant(timer), after);
             }
 
             fn cancel_timer(&mut self, timer: $timer) {
-                self.out.cancel_timer(StationTimer::$variant(timer));
+                self.out.cancel_timer(NodeTimer::$variant(timer));
             }
 
             fn emit(&mut self, event: $event) {
-                self.out.emit(StationEvent::$variant(event));
+                self.out.emit(NodeEvent::$variant(event));
             }
 
             fn drop_frame(&mut self, port: PortId, reason: NodeDrop) {
@@ -118,11 +116,11 @@ macro_rules! inner_sink {
 inner_sink!(Host<P>, Host, HostTimer, HostEvent<P>);
 inner_sink!(Switch<P>, Switch, SwitchTimer, SwitchEvent);
 
-fn inner<P: Payload, S: Sink<Station<P>>>(out: &mut S) -> Inner<'_, P, S> {
-    Inner { out, station: PhantomData }
+fn inner<P: Payload, S: Sink<Node<P>>>(out: &mut S) -> Inner<'_, P, S> {
+    Inner { out, node: PhantomData }
 }
 
-impl<P: Payload> Station<P> {
+impl<P: Payload> Node<P> {
     /// The same with a broken rule, for the checker alone.
     #[must_use]
     pub fn breaking(self, mutation: Mutation) -> Self {
@@ -134,29 +132,29 @@ impl<P: Payload> Station<P> {
     }
 
     /// What it is.
-    pub fn kind(&self) -> StationKind {
+    pub fn kind(&self) -> NodeKind {
         match self {
-            Self::Host(_) => StationKind::Host,
-            Self::Switch(_) => StationKind::Switch,
+            Self::Host(_) => NodeKind::Host,
+            Self::Switch(_) => NodeKind::Switch,
         }
     }
 }
 
-impl<P: Payload> Engine for Station<P> {
-    type Config = StationKind;
+impl<P: Payload> Engine for Node<P> {
+    type Config = NodeKind;
     type ConfigError = core::convert::Infallible;
     type Header = RoceHeader;
     type Payload = P;
-    type Timer = StationTimer;
-    type Command = StationCommand<P>;
-    type Rejected = StationRejected;
-    type Event = StationEvent<P>;
+    type Timer = NodeTimer;
+    type Command = NodeCommand<P>;
+    type Rejected = NodeRejected;
+    type Event = NodeEvent<P>;
     type DropReason = NodeDrop;
 
-    fn new(kind: StationKind) -> Result<Self, Self::ConfigError> {
+    fn new(kind: NodeKind) -> Result<Self, Self::ConfigError> {
         Ok(match kind {
-            StationKind::Host => Self::Host(Host::new(())?),
-            StationKind::Switch => Self::Switch(Switch::new(())?),
+            NodeKind::Host => Self::Host(Host::new(())?),
+            NodeKind::Switch => Self::Switch(Switch::new(())?),
         })
     }
 
@@ -173,10 +171,10 @@ impl<P: Payload> Engine for Station<P> {
         }
     }
 
-    fn handle_timer(&mut self, now: Instant, timer: StationTimer, out: &mut impl Sink<Self>) {
+    fn handle_timer(&mut self, now: Instant, timer: NodeTimer, out: &mut impl Sink<Self>) {
         match (self, timer) {
-            (Self::Host(host), StationTimer::Host(timer)) => host.handle_timer(now, timer, &mut inner(out)),
-            (Self::Switch(switch), StationTimer::Switch(timer)) => {
+            (Self::Host(host), NodeTimer::Host(timer)) => host.handle_timer(now, timer, &mut inner(out)),
+            (Self::Switch(switch), NodeTimer::Switch(timer)) => {
                 switch.handle_timer(now, timer, &mut inner(out));
             }
             // A timer that was never armed here is as harmless as one that was cancelled.
@@ -187,18 +185,18 @@ impl<P: Payload> Engine for Station<P> {
     fn handle_command(
         &mut self,
         now: Instant,
-        command: StationCommand<P>,
+        command: NodeCommand<P>,
         out: &mut impl Sink<Self>,
-    ) -> Result<(), StationRejected> {
+    ) -> Result<(), NodeRejected> {
         let expected = self.kind();
         match (self, command) {
-            (Self::Host(host), StationCommand::Host(command)) => {
+            (Self::Host(host), NodeCommand::Host(command)) => {
                 Ok(host.handle_command(now, command, &mut inner(out))?)
             }
-            (Self::Switch(switch), StationCommand::Switch(command)) => {
+            (Self::Switch(switch), NodeCommand::Switch(command)) => {
                 Ok(switch.handle_command(now, command, &mut inner(out))?)
             }
-            _ => Err(StationRejected::OtherKind { expected }),
+            _ => Err(NodeRejected::OtherKind { expected }),
         }
     }
 

@@ -6,12 +6,12 @@ use quincunx_collective::{Provenance, Rank};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_units::Instant;
 
-use crate::earlier::atp::{Aggregators, Server};
-use crate::earlier::frame::{DropReason, Event, Header, Timer};
-use crate::earlier::rules::Rules;
-use crate::earlier::setup::StarSetup;
-use crate::earlier::switch_ml::Pools;
-use crate::earlier::worker::{AlreadyStarted, Worker};
+use crate::prior_systems::atp::{Aggregators, Server};
+use crate::prior_systems::frame::{DropReason, Event, Header, Timer};
+use crate::prior_systems::rules::Rules;
+use crate::prior_systems::setup::StarSetup;
+use crate::prior_systems::switch_ml::Pools;
+use crate::prior_systems::worker::{AlreadyStarted, Worker};
 
 /// A node of an earlier system.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

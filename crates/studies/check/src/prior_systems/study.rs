@@ -3,12 +3,12 @@
 use quincunx_design::{Catalog, Refusal};
 use quincunx_fabric::TreeShape;
 
-use crate::earlier::{Earlier, Rules, StarSetup};
+use crate::prior_systems::{PriorSystem, Rules, StarSetup};
 use crate::study::Study;
 use crate::subject::{Arguments, Subject};
 
 /// The rules of one system.
-pub(crate) struct EarlierStudy {
+pub(crate) struct PriorSystemStudy {
     system: &'static str,
     summary: &'static str,
     options: &'static [(&'static str, &'static str)],
@@ -20,7 +20,7 @@ const DEFAULT_STAR: &str = "star-2";
 /// ATP's aggregators: one, which chunks in flight share.
 const AGGREGATORS: u8 = 1;
 
-impl EarlierStudy {
+impl PriorSystemStudy {
     pub(crate) const SWITCHML: Self = Self {
         system: "switchml",
         summary: "the rules of SwitchML for its switch's memory",
@@ -64,7 +64,7 @@ impl EarlierStudy {
     }
 }
 
-impl Study for EarlierStudy {
+impl Study for PriorSystemStudy {
     fn name(&self) -> &'static str {
         self.system
     }
@@ -84,7 +84,7 @@ impl Study for EarlierStudy {
     fn subject(&self, _: Catalog, _: &str, arguments: &Arguments) -> Result<Subject, Refusal> {
         let packets = arguments.packets.unwrap_or(3);
         let (setup, tree) = self.setup(arguments, packets)?;
-        let network = Box::new(Earlier::new(setup).map_err(|error| Refusal::of(&error))?);
+        let network = Box::new(PriorSystem::new(setup).map_err(|error| Refusal::of(&error))?);
         let tree = Some(tree.to_string());
         Ok(Subject { network, tree, packets, senders: None, is_lossless: false, is_single: false })
     }

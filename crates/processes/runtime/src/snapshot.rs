@@ -84,9 +84,9 @@ impl SwitchCounts {
 
 /// The last snapshot of a switch, to be read from other threads.
 #[derive(Debug, Default)]
-pub struct SwitchWatch(Mutex<Vec<SwitchCounts>>);
+pub struct SwitchSnapshot(Mutex<Vec<SwitchCounts>>);
 
-impl SwitchWatch {
+impl SwitchSnapshot {
     /// What the switch had counted a tenth of a second ago, at most, over all its cores.
     pub fn counts(&self) -> SwitchCounts {
         let mut all = SwitchCounts::default();
@@ -105,9 +105,9 @@ impl SwitchWatch {
     }
 }
 
-/// Keeps a core's part of a [`SwitchWatch`] up to date, and logs what was dropped.
-pub(crate) struct Watching<'a> {
-    watch: &'a SwitchWatch,
+/// Keeps a core's part of a [`SwitchSnapshot`] up to date, and logs what was dropped.
+pub(crate) struct SnapshotWriter<'a> {
+    snapshot: &'a SwitchSnapshot,
     core: usize,
     next_snapshot: Instant,
     next_drops: Instant,
@@ -115,17 +115,17 @@ pub(crate) struct Watching<'a> {
     told: Drops,
 }
 
-impl<'a> Watching<'a> {
+impl<'a> SnapshotWriter<'a> {
     /// Of a core of the switch, counted from zero; those before it are there already.
-    pub(crate) fn new(watch: &'a SwitchWatch, core: usize) -> Self {
+    pub(crate) fn new(snapshot: &'a SwitchSnapshot, core: usize) -> Self {
         let now = Instant::now();
-        watch.lock().resize(core + 1, SwitchCounts::default());
-        Self { watch, core, next_snapshot: now, next_drops: now, told: Drops::new() }
+        snapshot.lock().resize(core + 1, SwitchCounts::default());
+        Self { snapshot, core, next_snapshot: now, next_drops: now, told: Drops::new() }
     }
 
     /// Changes what is installed.
     pub(crate) fn note(&self, change: impl FnOnce(&mut SwitchCounts)) {
-        change(&mut self.watch.lock()[self.core]);
+        change(&mut self.snapshot.lock()[self.core]);
     }
 
     /// Takes a snapshot, if the last one is old.
@@ -152,7 +152,7 @@ impl<'a> Watching<'a> {
             }
             self.told.clone_from(&drops);
         }
-        let counts = &mut self.watch.lock()[self.core];
+        let counts = &mut self.snapshot.lock()[self.core];
         (counts.sent, counts.received, counts.dropped) = (statistics.sent, statistics.received, drops);
         (counts.ports, counts.addresses) = (ports, addresses);
     }

@@ -13,26 +13,26 @@ use quincunx_driver_net::{Codec, Datagram, Emitted};
 use quincunx_engine::{Frame, PortId};
 
 use crate::codec::{FRAME_LIMIT, Ports, port_of, provenance_in_bytes, provenance_to_bytes};
-use crate::earlier::frame::{Header, Workers};
-use crate::earlier::node::Node;
+use crate::prior_systems::frame::{Header, Workers};
+use crate::prior_systems::node::Node;
 
 const HEADER: usize = 4;
 
 /// The codec of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct EarlierCodec(Ports);
+pub struct PriorSystemCodec(Ports);
 
 /// Bytes are no such frame.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Malformed;
 
-impl EarlierCodec {
+impl PriorSystemCodec {
     pub(crate) fn new(node: NodeId, links: &[[End; 2]]) -> Self {
         Self(Ports::new(node, links))
     }
 }
 
-impl Codec<Node> for EarlierCodec {
+impl Codec<Node> for PriorSystemCodec {
     type Fault = Malformed;
 
     fn frame_limit(&self) -> usize {

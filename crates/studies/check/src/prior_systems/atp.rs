@@ -3,9 +3,9 @@
 use quincunx_collective::{Payload, Provenance};
 use quincunx_engine::{PortId, Sink};
 
-use crate::earlier::frame::{self, DropReason, Event, Header, Timer, View, Whole, Workers};
-use crate::earlier::rules::AtpRule;
-use crate::earlier::setup::StarSetup;
+use crate::prior_systems::frame::{self, DropReason, Event, Header, Timer, View, Whole, Workers};
+use crate::prior_systems::rules::AtpRule;
+use crate::prior_systems::setup::StarSetup;
 
 /// ATP's switch. The server is behind the port after the workers'.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

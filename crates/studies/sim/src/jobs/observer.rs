@@ -1,10 +1,10 @@
-//! Watches a run of jobs: whose frames links mark and lose, and when packets of traffic arrive.
+//! Observes a run of jobs: whose frames links mark and lose, and when packets of traffic arrive.
 
 use crate::packet_fabric::{Data, stamp};
 use crate::traffic::Meter;
 use quincunx_driver_des::{Departure, NodeIndex, Observer};
 use quincunx_engine::{Frame, PortId};
-use quincunx_nodes::Station;
+use quincunx_nodes::Node;
 use quincunx_units::Instant;
 use quincunx_wire::{Endpoint, RoceHeader};
 use std::collections::BTreeMap;
@@ -16,9 +16,9 @@ pub(super) struct Troubled {
     pub(super) lost: u64,
 }
 
-/// The observer.
+/// Counts frames of jobs, and of streams when they arrive.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Watch {
+pub(super) struct JobObserver {
     /// Whether links mark or lose anything.
     pub(super) sees_departures: bool,
     /// By the queue pair that a frame is for: whose it is.
@@ -29,7 +29,7 @@ pub(super) struct Watch {
     pub(super) meters: Vec<Meter>,
 }
 
-impl<P: Data> Observer<Station<P>> for Watch {
+impl<P: Data> Observer<Node<P>> for JobObserver {
     fn sees_departures(&self) -> bool {
         self.sees_departures
     }

@@ -13,7 +13,7 @@ impl Wiring {
     /// # Panics
     /// If it names a host that there is not.
     #[must_use]
-    pub fn placed(self, placement: &RankPlacement) -> Self {
+    pub fn with_placement(self, placement: &RankPlacement) -> Self {
         let order = match placement {
             RankPlacement::Packed => return self,
             RankPlacement::Spread => self.spread(),

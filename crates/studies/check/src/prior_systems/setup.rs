@@ -2,8 +2,8 @@
 
 use quincunx_collective::{Payload, Provenance, Rank};
 
-use crate::earlier::rules::Rules;
 use crate::network::MTU;
+use crate::prior_systems::rules::Rules;
 
 /// What to explore: an AllReduce between workers around a switch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

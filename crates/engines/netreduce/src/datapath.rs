@@ -27,7 +27,7 @@ pub struct Latencies {
 
 /// What a group's part is set up with.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PassageConfig {
+pub struct NetReduceDatapathConfig {
     /// Its edges and buffers.
     pub shape: Shape,
     /// What it adds.
@@ -42,7 +42,7 @@ pub struct PassageConfig {
 
 /// What a group runs in the switch. Edges lead to the ranks, in order; what comes in over one is for another one's rank.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Passage<P: Payload> {
+pub struct NetReduceDatapath<P: Payload> {
     aggregator: Aggregator<RoceHeader, P>,
     ranks: Vec<IpAddr>,
     initial_psn: Psn,
@@ -90,13 +90,13 @@ impl<P: Payload> Edges<'_, P> {
     }
 }
 
-impl<P: Payload> Passage<P> {
+impl<P: Payload> NetReduceDatapath<P> {
     /// A switch with an edge to each rank.
     ///
     /// # Errors
     /// If there is no switch of that shape.
-    pub fn new(config: PassageConfig, mutation: Option<Mutation>) -> Result<Self, ConfigError> {
-        let PassageConfig { shape, reduction, ranks, initial_psn, latencies } = config;
+    pub fn new(config: NetReduceDatapathConfig, mutation: Option<Mutation>) -> Result<Self, ConfigError> {
+        let NetReduceDatapathConfig { shape, reduction, ranks, initial_psn, latencies } = config;
         let mut aggregator = Aggregator::new(shape, reduction)?;
         if let Some(mutation) = mutation {
             aggregator.break_rule(mutation);
@@ -116,7 +116,7 @@ impl<P: Payload> Passage<P> {
     }
 }
 
-impl<P: Payload> Datapath<P> for Passage<P> {
+impl<P: Payload> Datapath<P> for NetReduceDatapath<P> {
     fn handle_frame(
         &mut self,
         now: Instant,

@@ -15,12 +15,12 @@ use quincunx_wire::pcapng::LinkType;
 use std::io;
 
 /// An observer that writes what is asked for.
-pub(super) struct Watcher {
+pub(super) struct OutputObserver {
     tracer: Option<Tracer<Out>>,
     capture: Option<Capture<Out>>,
 }
 
-impl Watcher {
+impl OutputObserver {
     pub(super) fn new(outputs: Outputs, wiring: &Wiring) -> io::Result<Self> {
         let Outputs { trace, capture } = outputs;
         let links = || wiring.directions().map(|direction| (direction, wiring.names(direction).join(" > ")));
@@ -37,7 +37,7 @@ impl Watcher {
     }
 }
 
-impl Watcher {
+impl OutputObserver {
     fn sees_departures(&self) -> bool {
         self.capture.is_some() || self.tracer.is_some()
     }
@@ -60,7 +60,7 @@ impl Watcher {
     }
 }
 
-impl<P: Data> Observer<FabricNode<P>> for Watcher {
+impl<P: Data> Observer<FabricNode<P>> for OutputObserver {
     fn sees_departures(&self) -> bool {
         self.sees_departures()
     }
@@ -80,7 +80,7 @@ impl<P: Data> Observer<FabricNode<P>> for Watcher {
     }
 }
 
-impl<P: Data> Observer<FabricPeer<P>> for Watcher {
+impl<P: Data> Observer<FabricPeer<P>> for OutputObserver {
     fn sees_departures(&self) -> bool {
         self.sees_departures()
     }

@@ -3,9 +3,9 @@
 use quincunx_collective::{Payload, Provenance};
 use quincunx_engine::{PortId, Sink};
 
-use crate::earlier::frame::{self, DropReason, Header, View, Whole};
-use crate::earlier::rules::SwitchMlRule;
-use crate::earlier::setup::StarSetup;
+use crate::prior_systems::frame::{self, DropReason, Header, View, Whole};
+use crate::prior_systems::rules::SwitchMlRule;
+use crate::prior_systems::setup::StarSetup;
 
 /// SwitchML's switch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

@@ -7,8 +7,8 @@ use quincunx_control::{
     Report, Sequence,
 };
 
-fn remaking() -> ManagerConfig {
-    ManagerConfig { remakes: true, ..config() }
+fn recreating() -> ManagerConfig {
+    ManagerConfig { recreates: true, ..config() }
 }
 
 fn progress(complete: u64) -> Report {
@@ -17,7 +17,7 @@ fn progress(complete: u64) -> Report {
 
 /// Two ranks on one of so many switches.
 fn pair(switches: u8) -> (Site, GroupId) {
-    let mut site = Site::with(remaking(), switches, 2);
+    let mut site = Site::with(recreating(), switches, 2);
     let group = site.init(&request(2, "epic-2"));
     (site, group)
 }
@@ -42,15 +42,15 @@ fn without_a_switch_a_group_goes_on_among_its_hosts_from_what_the_slowest_lacks(
     let actions = stop(&mut site, group, [5, 4]);
     let next = site.manager.current(group);
     assert_ne!(next, group);
-    assert!(actions.contains(&Action::Remake { from: group, group: next }));
+    assert!(actions.contains(&Action::Recreate { from: group, group: next }));
     site.report("r0", next, Report::Installed);
     let actions = site.report("r1", next, Report::Installed);
     let resume = Instruction::Resume { group: next, from: group, first: 5 };
     assert_eq!(told(&actions), ["r0", "r1"].map(|node| (node.to_string(), resume.clone())));
     let summary = site.manager.group(group).unwrap();
     assert_eq!((summary.group, summary.state, summary.design.as_str()), (next, GroupState::Ready, "ring"));
-    let remade = summary.remade.unwrap();
-    assert_eq!((remade.generation(), remade.first, remade.earlier), (2, 5, vec![group]));
+    let recreated = summary.recreated.unwrap();
+    assert_eq!((recreated.generation(), recreated.first, recreated.earlier), (2, 5, vec![group]));
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_group_takes_another_switch_if_there_is_one() {
 
 #[test]
 fn what_the_old_generation_held_is_free_when_its_nodes_have_forgotten_it_and_not_before() {
-    let mut site = Site::of(remaking(), tree("tree-2x2"));
+    let mut site = Site::of(recreating(), tree("tree-2x2"));
     let group = site.init(&request(4, "epic-2"));
     // The root dies; both leaves live.
     let actions = site.detach("s0");
@@ -147,7 +147,7 @@ fn a_way_that_fails_is_left_for_the_hosts_own() {
 
 #[test]
 fn a_link_that_goes_down_has_the_groups_made_anew_whose_trees_led_over_it() {
-    let mut site = Site::of(remaking(), tree("tree-2x2"));
+    let mut site = Site::of(recreating(), tree("tree-2x2"));
     let cut = site.init(&request(4, "epic-2"));
     let own = site.init(&request(2, "epic-2"));
     let NodeDescription { links, .. } = tree("tree-2x2").remove(0);
@@ -162,12 +162,13 @@ fn a_link_that_goes_down_has_the_groups_made_anew_whose_trees_led_over_it() {
 
 #[test]
 fn a_way_that_fails_is_left_for_another_tree_if_it_is_known_by_then_which_link_is_down() {
-    let link = |name: &str, lanes| LinkReport { neighbour: name.to_string(), lanes, rate: None };
-    let at = |number, lanes| {
-        let links = vec![link("r0", lanes), link("r1", 1)];
+    let link =
+        |name: &str, parallel_links| LinkReport { neighbour: name.to_string(), parallel_links, rate: None };
+    let at = |number, parallel_links| {
+        let links = vec![link("r0", parallel_links), link("r1", 1)];
         NodeDescription { links, ..switch(number) }
     };
-    let mut site = Site::of(remaking(), [at(0, 1), at(1, 1), host(0), host(1)]);
+    let mut site = Site::of(recreating(), [at(0, 1), at(1, 1), host(0), host(1)]);
     let group = site.init(&request(2, "epic-2"));
     let used = site.summary(group).switches[0].node.clone();
     assert_eq!(used, "s0");
@@ -205,7 +206,7 @@ fn a_node_that_says_twice_that_it_has_forgotten_a_suspended_group_does_no_harm()
     assert_eq!(site.report("r0", group, Report::Removed), []);
     assert_eq!(site.report("r0", group, progress(3)), []);
     site.report("r1", group, progress(1));
-    assert_eq!(site.manager.group(group).unwrap().remade.unwrap().first, 2);
+    assert_eq!(site.manager.group(group).unwrap().recreated.unwrap().first, 2);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use quincunx_control::{GroupRequest, ManagerConfig, NodeDescription, Role};
 use quincunx_control_grpc::{ManagerServer, ServerConfig};
 use quincunx_design::{FabricKind, Value};
 use quincunx_designs::{CATALOG, FALLBACK};
-use quincunx_runtime::{ProcessOptions, Rank, Remake, SwitchWatch, serve_switch};
+use quincunx_runtime::{ProcessOptions, Rank, Recreation, SwitchSnapshot, serve_switch};
 use quincunx_units::{ByteCount, Duration};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -44,7 +44,7 @@ fn expected(number: u32) -> Numbers {
 }
 
 /// Runs all collectives, and says how the group was made anew; `done` counts rank 0's.
-fn job(manager: SocketAddr, (number, channels): (u16, u16), done: &AtomicU32) -> Vec<Remake> {
+fn job(manager: SocketAddr, (number, channels): (u16, u16), done: &AtomicU32) -> Vec<Recreation> {
     let mut rank = Rank::attach(CATALOG, &common::rank_process(manager, number)).unwrap();
     let asked = (number == 0).then(|| {
         let client = rank.control().clone();
@@ -75,7 +75,7 @@ fn job(manager: SocketAddr, (number, channels): (u16, u16), done: &AtomicU32) ->
     assert_eq!(rank.group(group.id).unwrap().design, "ring");
     // Others may lack what this rank has.
     rank.serve(Duration::from_millis(300)).unwrap();
-    rank.take_remakes()
+    rank.take_recreations()
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_job_with_channels_goes_on_as_one_group() {
 fn lose_the_switch(channels: u16) {
     let _alone = common::alone();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let manager = ManagerConfig { fallback: Some(FALLBACK), remakes: true, ..ManagerConfig::default() };
+    let manager = ManagerConfig { fallback: Some(FALLBACK), recreates: true, ..ManagerConfig::default() };
     let config = ServerConfig { manager, ..ServerConfig::default() };
     let server = ManagerServer::start(listener, CATALOG, config).unwrap();
     let manager = server.address();
@@ -106,7 +106,7 @@ fn lose_the_switch(channels: u16) {
             ..NodeDescription::host("leaf".into(), options.description.address, 64)
         };
         let options = ProcessOptions { description, ..options };
-        thread::spawn(move || serve_switch(CATALOG, &options, &stop, &SwitchWatch::default()).unwrap())
+        thread::spawn(move || serve_switch(CATALOG, &options, &stop, &SwitchSnapshot::default()).unwrap())
     };
     let ranks = [0, 1].map(|number| {
         let done = Arc::clone(&done);
@@ -119,9 +119,9 @@ fn lose_the_switch(channels: u16) {
     stop.store(true, Ordering::Relaxed);
     switch.join().unwrap();
     for rank in ranks {
-        let remakes = rank.join().unwrap();
-        let [remake] = &remakes[..] else { panic!("{remakes:?}") };
-        assert_eq!((remake.design.as_str(), remake.failure.node.as_str()), ("ring", "leaf"));
-        assert!(remake.first > 1 && remake.first <= u64::from(COLLECTIVES), "{remake:?}");
+        let recreations = rank.join().unwrap();
+        let [recreation] = &recreations[..] else { panic!("{recreations:?}") };
+        assert_eq!((recreation.design.as_str(), recreation.failure.node.as_str()), ("ring", "leaf"));
+        assert!(recreation.first > 1 && recreation.first <= u64::from(COLLECTIVES), "{recreation:?}");
     }
 }

@@ -60,12 +60,12 @@ mod switch_ml;
 mod worker;
 
 pub use atp::{Aggregators, Server};
-pub use codec::{EarlierCodec, Malformed};
+pub use codec::{Malformed, PriorSystemCodec};
 pub use frame::{DropReason, Event, Header, Timer, Workers};
 pub use node::{Node, Role, Start};
 pub use rules::{AtpRule, Rules, SwitchMlRule, UnknownRule};
 pub use setup::{StarSetup, StarSetupError};
-pub use star::{Earlier, Owner};
-pub(crate) use study::EarlierStudy;
+pub use star::{Owner, PriorSystem};
+pub(crate) use study::PriorSystemStudy;
 pub use switch_ml::Pools;
 pub use worker::{AlreadyStarted, Worker};

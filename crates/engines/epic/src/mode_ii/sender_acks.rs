@@ -5,7 +5,7 @@ use quincunx_collective::Payload;
 use quincunx_design::DatapathSink;
 use quincunx_wire::{NakCode, Syndrome};
 
-use super::{ModeII, Told};
+use super::{ModeII, SenderAck};
 use crate::control::Pattern;
 use crate::forward::{ACK, acknowledge};
 use crate::invocation::{Invocation, edge_bit, edges_of};
@@ -13,8 +13,8 @@ use crate::invocation::{Invocation, edge_bit, edges_of};
 impl<P: Payload> ModeII<P> {
     /// SendAck: tells a sender what has become known to have arrived, if anything has.
     pub(super) fn tell(&mut self, edge: usize, out: &mut dyn DatapathSink<P>) {
-        if self.advance_told(edge)
-            && let Some(covered) = self.told[edge].covered
+        if self.advance_sender_ack(edge)
+            && let Some(covered) = self.sender_acks[edge].covered
         {
             acknowledge(&self.config, edge, covered, ACK, out);
         }
@@ -22,8 +22,8 @@ impl<P: Payload> ModeII<P> {
 
     /// Tells a sender once more, that nothing behind `sequence` need be sent again.
     pub(super) fn tell_again(&mut self, edge: usize, sequence: u64, out: &mut dyn DatapathSink<P>) {
-        self.advance_told(edge);
-        if let Some(covered) = self.told[edge].covered {
+        self.advance_sender_ack(edge);
+        if let Some(covered) = self.sender_acks[edge].covered {
             acknowledge(&self.config, edge, covered.min(sequence), ACK, out);
         }
     }
@@ -44,10 +44,10 @@ impl<P: Payload> ModeII<P> {
             Syndrome::ReceiverNotReady(_) => true,
             Syndrome::Ack(_) | Syndrome::Nak(_) => false,
         };
-        self.advance_told(edge);
-        let sequence = if bounded { sequence.min(self.told[edge].position) } else { sequence };
+        self.advance_sender_ack(edge);
+        let sequence = if bounded { sequence.min(self.sender_acks[edge].position) } else { sequence };
         if bounded && for_many {
-            let asked = &mut self.told[edge].asked;
+            let asked = &mut self.sender_acks[edge].asked;
             if asked.is_some_and(|asked| asked <= sequence) {
                 // It goes back there already, and sends all from there on.
                 return;
@@ -58,8 +58,8 @@ impl<P: Payload> ModeII<P> {
     }
 
     /// Moves on to the first packet of a sender that is not known to have arrived. Whether a packet of its was passed.
-    fn advance_told(&mut self, edge: usize) -> bool {
-        let Told { position: before, covered: covered_before, asked } = self.told[edge];
+    fn advance_sender_ack(&mut self, edge: usize) -> bool {
+        let SenderAck { position: before, covered: covered_before, asked } = self.sender_acks[edge];
         let (mut position, mut covered) = (before.max(self.table.base()), covered_before);
         while let Some(invocation) = self.table.find(position) {
             let Some(arrived) = self.arrived(edge, invocation) else {
@@ -75,7 +75,8 @@ impl<P: Payload> ModeII<P> {
                 break;
             }
         }
-        self.told[edge] = Told { position, covered, asked: asked.filter(|asked| position <= *asked) };
+        self.sender_acks[edge] =
+            SenderAck { position, covered, asked: asked.filter(|asked| position <= *asked) };
         covered != covered_before
     }
 

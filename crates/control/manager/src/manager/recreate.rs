@@ -22,7 +22,7 @@ use quincunx_design::Demand;
 
 /// What a group that was made anew goes on from.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Remade {
+pub struct RecreatedGroup {
     /// The numbers that it has had, oldest first.
     pub earlier: Vec<GroupId>,
     /// The collective that all ranks run from, counted from one over all of its generations.
@@ -31,7 +31,7 @@ pub struct Remade {
     pub failure: GroupFailure,
 }
 
-impl Remade {
+impl RecreatedGroup {
     /// The number that it had before.
     pub fn from(&self) -> GroupId {
         *self.earlier.last().expect("it was made anew from something")
@@ -78,7 +78,7 @@ impl Manager {
     fn can_remake(&self, group: GroupId) -> bool {
         let entry = &self.groups[&group];
         let is_there = |name: &String| self.nodes.taken(name, group).is_some_and(|taken| !taken.leaves);
-        self.config.remakes
+        self.config.recreates
             && entry.state == State::Ready
             && !entry.switches.is_empty()
             && matches!(entry.request.demand, Demand::Vectors { .. })
@@ -115,7 +115,7 @@ impl Manager {
     }
 
     /// The nodes of a group that is suspended have forgotten it: it is made anew, or is over.
-    pub(super) fn remake(&mut self, group: GroupId, out: &mut Vec<Action>) {
+    pub(super) fn recreate(&mut self, group: GroupId, out: &mut Vec<Action>) {
         let entry = &self.groups[&group];
         let State::Suspending { failure, among_hosts, links, told } = &entry.state else { return };
         let (failure, wanted) = (failure.clone(), entry.request.clone());
@@ -130,9 +130,16 @@ impl Manager {
             Ok((first, (planned, fallback))) => {
                 let entry = self.groups.remove(&group).expect("it has just been found");
                 out.push(Action::CancelTimer { timer: ManagerTimer::Install(group) });
-                let mut earlier = entry.remade.map_or_else(Vec::new, |remade| remade.earlier);
+                let mut earlier = entry.recreated.map_or_else(Vec::new, |recreated| recreated.earlier);
                 earlier.push(group);
-                self.install(None, &wanted, planned, fallback, Some(Remade { earlier, first, failure }), out);
+                self.install(
+                    None,
+                    &wanted,
+                    planned,
+                    fallback,
+                    Some(RecreatedGroup { earlier, first, failure }),
+                    out,
+                );
                 let group = self.current(group);
                 self.groups.get_mut(&group).expect("it has just been made").released = entry.released;
             }
@@ -179,9 +186,9 @@ impl Manager {
         say: impl Fn(GroupId) -> Instruction,
         out: &mut Vec<Action>,
     ) {
-        let known_as = match (&entry.state, &entry.remade) {
+        let known_as = match (&entry.state, &entry.recreated) {
             (State::Suspending { .. }, _) => group,
-            (State::Installing { .. }, Some(remade)) => remade.from(),
+            (State::Installing { .. }, Some(recreated)) => recreated.from(),
             _ => return,
         };
         for node in entry.request.members.iter().filter(|node| self.nodes.get(node).is_some()) {
@@ -192,9 +199,9 @@ impl Manager {
     /// What a node of a group that is ready is told.
     pub(super) fn readiness(&self, group: GroupId, node: &str) -> Instruction {
         let entry = &self.groups[&group];
-        match &entry.remade {
-            Some(remade) if entry.request.members.iter().any(|member| member == node) => {
-                Instruction::Resume { group, from: remade.from(), first: remade.first }
+        match &entry.recreated {
+            Some(recreated) if entry.request.members.iter().any(|member| member == node) => {
+                Instruction::Resume { group, from: recreated.from(), first: recreated.first }
             }
             _ => Instruction::Ready(group),
         }

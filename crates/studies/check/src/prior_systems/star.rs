@@ -6,10 +6,10 @@ use quincunx_engine::{Engine, PortId};
 
 use crate::codec::Wired;
 use crate::describe::Describe;
-use crate::earlier::codec::EarlierCodec;
-use crate::earlier::frame::{Event, Header, Timer};
-use crate::earlier::node::{Node, Role, Start};
-use crate::earlier::setup::{StarSetup, StarSetupError};
+use crate::prior_systems::codec::PriorSystemCodec;
+use crate::prior_systems::frame::{Event, Header, Timer};
+use crate::prior_systems::node::{Node, Role, Start};
+use crate::prior_systems::setup::{StarSetup, StarSetupError};
 
 /// Who uses a node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -21,13 +21,13 @@ pub struct Owner {
 
 /// A star to explore: the switch is node 0, workers follow, and ATP's server comes last.
 #[derive(Clone, Debug)]
-pub struct Earlier {
+pub struct PriorSystem {
     setup: StarSetup,
 }
 
 const SWITCH: NodeId = NodeId(0);
 
-impl Earlier {
+impl PriorSystem {
     /// The network of a set-up.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ impl Earlier {
     }
 }
 
-impl System for Earlier {
+impl System for PriorSystem {
     type Engine = Node;
     type Owner = Owner;
 
@@ -126,15 +126,15 @@ impl System for Earlier {
     }
 }
 
-impl Wired for Earlier {
-    type Codec = EarlierCodec;
+impl Wired for PriorSystem {
+    type Codec = PriorSystemCodec;
 
-    fn codec(&self, node: NodeId) -> EarlierCodec {
-        EarlierCodec::new(node, &self.links())
+    fn codec(&self, node: NodeId) -> PriorSystemCodec {
+        PriorSystemCodec::new(node, &self.links())
     }
 }
 
-impl Describe for Earlier {
+impl Describe for PriorSystem {
     fn name(&self, node: NodeId) -> String {
         match self.role(node) {
             Role::Switch => "switch".to_owned(),

@@ -1,4 +1,4 @@
-//! A tree of switches as it lies on a wiring that has many: found by the manager's own policies, each edge over links of its own.
+//! A tree of switches embedded in a wiring that has many: found by the manager's own policies, each edge over links of its own.
 
 use crate::{NodeIndex, Wiring, WiringEnd};
 use quincunx_control::map::{Map, MapNode};
@@ -14,14 +14,14 @@ use std::net::IpAddr;
 const MOST_QUEUE_PAIRS: u32 = 1 << 20;
 
 /// A tree, and where it lies.
-pub(crate) struct LaidTree {
+pub(crate) struct EmbeddedTree {
     pub(crate) tree: IncTree,
     pub(crate) switches: BTreeMap<TreeNodeId, NodeIndex>,
     /// Pairs of nodes whose links its edges cross.
     pub(crate) pairs: Vec<[NodeIndex; 2]>,
 }
 
-impl LaidTree {
+impl EmbeddedTree {
     /// A tree over all hosts, of switches that can all take part.
     pub(crate) fn over_all(wiring: &Wiring, address: &dyn Fn(NodeIndex) -> IpAddr) -> Option<Self> {
         let nodes = descriptions(wiring, address, &BTreeSet::new(), ByteCount::new(0));
@@ -53,18 +53,18 @@ pub(crate) fn descriptions(
     memory: ByteCount,
 ) -> Vec<NodeDescription> {
     let describe = |(index, node): (NodeIndex, &crate::WiringNode)| {
-        let mut lanes: BTreeMap<NodeIndex, LinkReport> = BTreeMap::new();
+        let mut reports: BTreeMap<NodeIndex, LinkReport> = BTreeMap::new();
         for (link, far) in wiring.neighbours_by_link(index) {
-            let report = lanes.entry(far.node).or_insert_with(|| LinkReport {
+            let report = reports.entry(far.node).or_insert_with(|| LinkReport {
                 neighbour: wiring.nodes()[far.node].name.clone(),
-                lanes: 0,
+                parallel_links: 0,
                 rate: None,
             });
             let rate = wiring.links()[link].properties.rate;
-            (report.lanes, report.rate) =
-                (report.lanes + 1, Some(report.rate.map_or(rate, |other| other.min(rate))));
+            (report.parallel_links, report.rate) =
+                (report.parallel_links + 1, Some(report.rate.map_or(rate, |other| other.min(rate))));
         }
-        let links = lanes.into_values().collect();
+        let links = reports.into_values().collect();
         let host = NodeDescription::host(node.name.clone(), address(index), MOST_QUEUE_PAIRS);
         match node.kind {
             NodeKind::Host => NodeDescription { links, ..host },

@@ -5,19 +5,19 @@ use super::{Data, Recorder, Tracer};
 use crate::outputs::{Out, Outputs};
 use quincunx_driver_des::{Departure, Direction, NodeIndex, Observer};
 use quincunx_engine::Frame;
-use quincunx_nodes::Station;
+use quincunx_nodes::Node;
 use quincunx_wire::{Framing, RoceHeader};
 use std::io;
 
 /// An observer that writes what is asked for; nothing by default.
 #[derive(Default)]
-pub(crate) struct Watcher {
+pub(crate) struct OutputObserver {
     pub(super) retransmissions: Retransmissions,
     tracer: Option<Tracer<Out>>,
     recorder: Option<Recorder<Out>>,
 }
 
-impl Watcher {
+impl OutputObserver {
     pub(crate) fn new(
         outputs: Outputs,
         framing: Framing,
@@ -39,7 +39,7 @@ impl Watcher {
     }
 }
 
-impl<P: Data> Observer<Station<P>> for Watcher {
+impl<P: Data> Observer<Node<P>> for OutputObserver {
     fn sees_departures(&self) -> bool {
         self.tracer.is_some() || self.recorder.is_some()
     }

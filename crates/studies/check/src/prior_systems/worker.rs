@@ -3,9 +3,9 @@
 use quincunx_collective::{Payload, Provenance, Rank};
 use quincunx_engine::{PortId, Sink};
 
-use crate::earlier::frame::{self, DropReason, Event, Header, Timer, View, Whole, Workers};
-use crate::earlier::rules::Rules;
-use crate::earlier::setup::{StarSetup, contribution};
+use crate::prior_systems::frame::{self, DropReason, Event, Header, Timer, View, Whole, Workers};
+use crate::prior_systems::rules::Rules;
+use crate::prior_systems::setup::{StarSetup, contribution};
 
 /// How far a chunk has come.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

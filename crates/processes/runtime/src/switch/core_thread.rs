@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
-use super::core::{Core, Told};
+use super::core::{Core, ManagerReporter};
 use super::task::Task;
 use crate::process::RuntimeError;
 use quincunx_driver_net::Waker;
 
 /// A core's thread, as the first core sees it.
-pub(super) struct Further<'scope> {
+pub(super) struct CoreThread<'scope> {
     address: IpAddr,
     tasks: Sender<Task>,
     life: Life,
@@ -32,7 +32,7 @@ impl Drop for Life {
     }
 }
 
-impl<'scope> Further<'scope> {
+impl<'scope> CoreThread<'scope> {
     /// Starts core `number`.
     ///
     /// # Errors
@@ -40,14 +40,14 @@ impl<'scope> Further<'scope> {
     pub(super) fn start<'env, 'core>(
         scope: &'scope Scope<'scope, 'env>,
         (number, core): (usize, &'scope mut Core<'core>),
-        told: Told<'scope>,
+        to_manager: ManagerReporter<'scope>,
     ) -> Result<Self, RuntimeError> {
         let (address, waker) = (core.address(), core.waker());
         let (tasks, received) = channel();
         let is_over = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&is_over);
         let named = std::thread::Builder::new().name(format!("core{number}"));
-        let thread = named.spawn_scoped(scope, move || run(core, &received, &over, told));
+        let thread = named.spawn_scoped(scope, move || run(core, &received, &over, to_manager));
         let thread =
             thread.map_err(|error| RuntimeError::CoreEnded { address, reason: error.to_string() })?;
         Ok(Self { address, tasks, life: Life { is_over, waker }, thread })
@@ -93,12 +93,12 @@ fn run(
     core: &mut Core<'_>,
     tasks: &Receiver<Task>,
     is_over: &AtomicBool,
-    told: Told<'_>,
+    to_manager: ManagerReporter<'_>,
 ) -> Result<(), RuntimeError> {
     while !is_over.load(Ordering::Relaxed) {
-        core.turn(told)?;
+        core.turn(to_manager)?;
         for task in tasks.try_iter() {
-            core.carry_out(task, told)?;
+            core.carry_out(task, to_manager)?;
         }
     }
     Ok(())
