@@ -10,7 +10,7 @@ use quincunx_epic::{CommLib, CommLibConfig};
 use quincunx_nodes::{Host, HostCommand, HostEvent, HostGroup};
 use quincunx_ring::{Algorithm, Config, HostProgram};
 use quincunx_roce::{QueuePairConfig, Reliability};
-use quincunx_units::{ByteCount, Duration, Instant};
+use quincunx_units::{ByteCount, Duration, Instant, Messages, Packets};
 use quincunx_wire::{Endpoint, Operation, Position, Psn, QpNumber, RoceHeader};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
@@ -64,8 +64,8 @@ fn group(input: &mut Input<'_>) -> (HostGroup<Numbers>, u16) {
         ranks,
         rank,
         mtu: MTU,
-        message,
-        window,
+        message: Packets::new(message),
+        window: Messages::new(window),
         run_ahead: false,
         overlap: window > 1,
         confirm: true,
@@ -93,13 +93,13 @@ fn group(input: &mut Input<'_>) -> (HostGroup<Numbers>, u16) {
         mtu: MTU,
         send_psn: FIRST,
         expected_psn: FIRST,
-        acknowledge_every: message,
+        acknowledge_every: Packets::new(message),
         retry_timeout: Duration::from_micros(300),
         retry_count: 3,
         rnr_timer: 1,
         rnr_retry_count: 3,
         credits: false,
-        max_outstanding_packets: message * window,
+        window: Packets::new(message * window),
         remote_write: false,
         reliability: Reliability::GoBackN,
         rate: None,

@@ -6,7 +6,7 @@ use quincunx_collective::{Numbers, Payload};
 use quincunx_engine::verbs::{Completion, ReceiveRequest, RegionId, SendRequest, Slice, Verb, WorkId};
 use quincunx_engine::{Engine, PortId};
 use quincunx_roce::{QueuePairConfig, Reliability, RoceCommand, RoceEvent, RoceHost};
-use quincunx_units::{Duration, Instant};
+use quincunx_units::{Duration, Instant, Packets};
 use quincunx_wire::{Endpoint, Operation, Psn, QpNumber, RoceHeader};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
@@ -55,13 +55,13 @@ pub fn check(bytes: &[u8]) {
         mtu: MTU,
         send_psn: FIRST,
         expected_psn: FIRST,
-        acknowledge_every: 1 + u32::from(input.below(4)),
+        acknowledge_every: Packets::new(1) + Packets::new(u32::from(input.below(4))),
         retry_timeout: Duration::from_micros(300),
         retry_count: input.below(3),
         rnr_timer: 1,
         rnr_retry_count: input.below(8),
         credits: true,
-        max_outstanding_packets: 1 + u32::from(input.below(6)),
+        window: Packets::new(1) + Packets::new(u32::from(input.below(6))),
         remote_write: true,
         reliability: Reliability::GoBackN,
         rate: None,

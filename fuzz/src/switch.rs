@@ -9,7 +9,7 @@ use quincunx_design::{
 use quincunx_engine::{Engine, PortId};
 use quincunx_epic::{Epic, EpicParams, EpicSwitch, GroupParams};
 use quincunx_nodes::{Switch, SwitchCommand, SwitchGroup, switch_group};
-use quincunx_units::{ByteCount, Duration, Instant};
+use quincunx_units::{ByteCount, Duration, Instant, Messages, Packets};
 use quincunx_wire::{Endpoint, Operation, Position, Psn, QpNumber, RoceHeader};
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -173,8 +173,8 @@ fn context(
 ) -> GroupContext {
     let transport = Transport {
         mtu: ByteCount::new(MTU as u64),
-        message,
-        window,
+        message: Packets::new(message),
+        window: Messages::new(window),
         retry_timeout: Duration::from_micros(200),
         retry_count: 3,
         ..Transport::default()

@@ -12,6 +12,7 @@ use quincunx_design::{
     About, Connection, Context, Design, Endpoint, FabricKind, Help, Member, Model, Params, Placement, Plan,
     Refusal, SwitchPart, SwitchPlan, Transport,
 };
+use quincunx_units::Messages;
 use serde::{Deserialize, Serialize};
 
 /// A parameter server in the switch.
@@ -47,11 +48,11 @@ pub struct ServerParams {
 #[serde(default)]
 struct Slots {
     /// Sums that the switch holds at once; as many as a window has messages if not said.
-    slots: Option<u32>,
+    slots: Option<Messages>,
 }
 
 impl ServerParams {
-    fn slots(&self) -> u32 {
+    fn slots(&self) -> Messages {
         self.server.slots.unwrap_or(self.group.window)
     }
 }
@@ -68,7 +69,7 @@ impl Params for ServerParams {
 
     fn check(&self) -> Result<(), Refusal> {
         let (slots, window) = (self.slots(), self.group.window);
-        if slots == 0 || slots > window {
+        if slots == Messages::new(0) || slots > window {
             let expected = format!("`server.slots` of 1 to the {window} messages of `group.window`");
             return Err(Refusal::new(expected, slots, "change one of the two"));
         }

@@ -48,8 +48,8 @@ pub(crate) fn decode(immediate: u32) -> Option<Reduction> {
 
 impl Worker {
     pub(crate) fn new(transport: &Transport) -> Self {
-        let message = transport.mtu.as_usize() * transport.message as usize;
-        Self { message, window: transport.window as usize, running: None }
+        let message = transport.mtu.as_usize() * transport.message.as_usize();
+        Self { message, window: transport.window.as_usize(), running: None }
     }
 
     /// Posts what the window allows: the receive request of a sum before the message that leads to it.

@@ -8,7 +8,7 @@ use quincunx_engine::verbs::{
     Completion, Failure, Outcome, Program, QpIndex, ReceiveRequest, RegionId, SendRequest, Slice, Verb,
     Verbs, WorkId,
 };
-use quincunx_units::Instant;
+use quincunx_units::{Instant, Messages};
 use std::collections::VecDeque;
 
 /// The server of a group.
@@ -47,13 +47,13 @@ struct Peer {
 }
 
 impl Server {
-    pub(crate) fn new(transport: &Transport, slots: u32, ranks: u16, missing: u16) -> Self {
-        let window = transport.window as usize;
+    pub(crate) fn new(transport: &Transport, slots: Messages, ranks: u16, missing: u16) -> Self {
+        let window = transport.window.as_usize();
         Self {
-            message: transport.mtu.as_usize() * transport.message as usize,
+            message: transport.mtu.as_usize() * transport.message.as_usize(),
             window,
             sums: RegionId(0),
-            slots: vec![Slot::default(); slots as usize],
+            slots: vec![Slot::default(); slots.as_usize()],
             ranks: vec![Peer::default(); ranks.into()],
             missing,
             failed: false,

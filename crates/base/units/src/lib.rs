@@ -1,4 +1,4 @@
-//! Time, sizes, rates of transfer and of arithmetic, and probabilities as types, so that no bare number crosses a function boundary with its
+//! Time, sizes, counts of packets and messages, rates of transfer and of arithmetic, and probabilities as types, so that no bare number crosses a function boundary with its
 //! unit in its name.
 //!
 //! Time counts whole picoseconds, sizes whole bytes, rates whole bits a second: everything is exact and ordered.
@@ -7,6 +7,7 @@
 extern crate alloc;
 
 mod compute;
+mod count;
 mod document;
 mod probability;
 mod size;
@@ -15,6 +16,7 @@ mod text;
 mod time;
 
 pub use compute::FlopRate;
+pub use count::{Messages, Packets};
 pub use probability::{Probability, ProbabilityError};
 pub use size::{BitRate, ByteCount};
 pub use size_range::{SizeRange, SizeRangeError};

@@ -26,7 +26,7 @@ use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, ReceiveRequest, RegionId,
     RequestError, SendRequest, Slice, Verb, Verbs, WorkId,
 };
-use quincunx_units::Instant;
+use quincunx_units::{Instant, Messages, Packets};
 
 use crate::control::{Agreement, ControlMessage, DIGEST_BITS, MAX_DATA_PACKETS, MAX_RANKS, Pattern};
 use crate::mutation::Mutation;
@@ -44,9 +44,9 @@ pub struct CommLibConfig {
     /// Bytes of payload in a full packet, U in table 2.
     pub mtu: usize,
     /// Packets in a message, M in table 2.
-    pub message: u32,
+    pub message: Packets,
     /// Messages in flight, W in table 2.
-    pub window: u32,
+    pub window: Messages,
     /// Messages count as in flight until they are acknowledged, not until their result has come.
     pub run_ahead: bool,
     /// Invocations follow each other at once; otherwise each waits for the end of the one before.
@@ -81,9 +81,9 @@ pub enum CommLibConfigError {
         /// As given.
         mtu: usize,
         /// As given.
-        message: u32,
+        message: Packets,
         /// As given.
-        window: u32,
+        window: Messages,
     },
 }
 
@@ -126,7 +126,7 @@ impl Progress {
     }
 
     /// Packets in its first so many messages.
-    fn packets_in(&self, messages: u64, message: u32) -> u64 {
+    fn packets_in(&self, messages: u64, message: Packets) -> u64 {
         match messages {
             0 => 0,
             _ => u64::from(self.packets()).min(1 + (messages - 1) * u64::from(message)),
@@ -175,7 +175,7 @@ impl CommLib {
         if rank.0 >= ranks || !(2..=MAX_RANKS).contains(&ranks) {
             return Err(CommLibConfigError::Rank { rank: rank.0, ranks });
         }
-        if mtu == 0 || message == 0 || window == 0 {
+        if mtu == 0 || message == Packets::new(0) || window == Messages::new(0) {
             return Err(CommLibConfigError::Zero { mtu, message, window });
         }
         Ok(Self {
@@ -198,7 +198,7 @@ impl CommLib {
     /// Bytes that one control message can announce, in whole messages where it can be.
     fn step_limit(&self) -> usize {
         let packets = u32::from(MAX_DATA_PACKETS);
-        let whole = packets - packets % self.config.message.min(packets);
+        let whole = packets - packets % self.config.message.get().min(packets);
         whole as usize * self.config.mtu
     }
 
@@ -289,7 +289,7 @@ impl CommLib {
         if index == 0 {
             return Slice { region: buffer.region, offset: buffer.offset, length: 0 };
         }
-        let size = self.config.message as usize * self.config.mtu;
+        let size = self.config.message.as_usize() * self.config.mtu;
         let from = (index - 1) as usize * size;
         Slice { region: buffer.region, offset: buffer.offset + at + from, length: size.min(length - from) }
     }
@@ -541,7 +541,7 @@ impl<P: Payload> Program<P> for CommLib {
     }
 
     fn depth(&self) -> usize {
-        if self.config.overlap { self.config.window as usize } else { 1 }
+        if self.config.overlap { self.config.window.as_usize() } else { 1 }
     }
 
     fn assert_invariants(&self) {

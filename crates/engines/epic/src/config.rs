@@ -3,7 +3,7 @@
 use crate::mode::Mode;
 use alloc::vec::Vec;
 use quincunx_collective::Rank;
-use quincunx_units::Duration;
+use quincunx_units::{Duration, Packets};
 use quincunx_wire::{Endpoint, Psn};
 
 use crate::control::MAX_RANKS;
@@ -50,9 +50,9 @@ pub struct GroupConfig {
     pub mtu: usize,
     /// Packets that a rank may have in flight: message size M times window W (table 2). In Mode-III, the array size N of each
     /// pipe, which may be less than that if ranks run ahead.
-    pub window: u32,
+    pub window: Packets,
     /// Packets in a message, M in table 2. Mode-I alone needs to know.
-    pub message: u32,
+    pub message: Packets,
     /// PSN of the first packet on every edge, both ways.
     pub initial_psn: Psn,
     /// The node's edges.
@@ -119,9 +119,9 @@ pub enum ConfigError {
     #[error("expected a window of at least one message of at least one packet, found {window} and {message}")]
     Window {
         /// Window in packets as given.
-        window: u32,
+        window: Packets,
         /// Message in packets as given.
-        message: u32,
+        message: Packets,
     },
 }
 
@@ -154,7 +154,7 @@ impl GroupConfig {
         if !(4..=4096).contains(&self.mtu) || !self.mtu.is_multiple_of(4) {
             return Err(ConfigError::Mtu(self.mtu));
         }
-        if self.message == 0 || self.window < self.message {
+        if self.message == Packets::new(0) || self.window < self.message {
             return Err(ConfigError::Window { window: self.window, message: self.message });
         }
         Ok(())

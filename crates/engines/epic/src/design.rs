@@ -20,7 +20,7 @@ use quincunx_design::{
 };
 use quincunx_engine::Verified;
 use quincunx_fabric::{IncTree, TreeNodeId, TreeRole};
-use quincunx_units::Duration;
+use quincunx_units::{Duration, Packets};
 use quincunx_wire::Operation;
 use serde::{Deserialize, Serialize};
 
@@ -224,7 +224,7 @@ impl Params for EpicParams {
     fn check(&self) -> Result<(), Refusal> {
         let GroupParams { transport, slots, .. } = &self.group;
         match slots {
-            Some(slots) if *slots < transport.message => Err(Refusal::new(
+            Some(slots) if *slots < transport.message.get() => Err(Refusal::new(
                 "`group.slots` of a message at least",
                 format!("{slots} with messages of {} packets", transport.message),
                 "raise it, or shorten `group.message`",
@@ -408,7 +408,7 @@ impl Epic {
             mode: role.mode,
             mtu: transport.mtu.as_usize(),
             window: if role.mode == Mode::III {
-                slots(role.mode, &params.group)
+                Packets::new(slots(role.mode, &params.group))
             } else {
                 transport.window_packets()
             },
@@ -572,7 +572,7 @@ fn closed_form(
         bandwidth: link.rate.bits_per_second() as f64 / 8e6,
         latency: link.latency.as_micros_f64(),
         packet: transport.mtu.bytes() as f64,
-        message: f64::from(transport.message),
+        message: f64::from(transport.message.get()),
         size: size.bytes() as f64,
         reproducible: *reproducible,
         success: 1.0 - loss.value(),

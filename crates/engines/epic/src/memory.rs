@@ -11,9 +11,9 @@ const DEGREE_BYTES: u64 = 4;
 /// window of messages.
 pub fn slots(mode: Mode, group: &GroupParams) -> u32 {
     match mode {
-        Mode::I => group.transport.window,
-        Mode::II => 2 * group.transport.window_packets(),
-        Mode::III => group.slots.unwrap_or(group.transport.window_packets()),
+        Mode::I => group.transport.window.get(),
+        Mode::II => 2 * group.transport.window_packets().get(),
+        Mode::III => group.slots.unwrap_or(group.transport.window_packets().get()),
     }
 }
 
@@ -34,7 +34,7 @@ pub fn switch_memory(mode: Mode, group: &GroupParams, edges: u16) -> ByteCount {
     let copies = if group.reproducible { edges } else { 1 };
     let buffer = |copies| mtu * slots * copies + degrees;
     match mode {
-        Mode::I => mtu * u64::from(group.transport.window_packets()) * (edges + 2) + degrees + degrees,
+        Mode::I => mtu * group.transport.window_packets() * (edges + 2) + degrees + degrees,
         Mode::II => buffer(copies),
         Mode::III => buffer(copies) + buffer(1),
     }

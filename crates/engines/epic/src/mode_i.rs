@@ -11,7 +11,7 @@ use quincunx_engine::verbs::{
     Completion, Failure, Memory, Outcome, Program, QpIndex, ReceiveRequest, RegionId, SendRequest, Slice,
     Verb, Verbs, WorkId,
 };
-use quincunx_units::Instant;
+use quincunx_units::{Instant, Packets};
 
 use crate::config::{ConfigError, GroupConfig};
 use crate::control::{ControlMessage, Pattern};
@@ -143,8 +143,8 @@ impl ModeI {
     /// If the context makes no sense.
     pub fn new(config: GroupConfig) -> Result<Self, ConfigError> {
         config.validate()?;
-        let messages = u64::from(config.window.div_ceil(config.message)).max(1);
-        let size = config.message as usize * config.mtu;
+        let messages = u64::from(config.window.in_messages_of(config.message)).max(1);
+        let size = config.message.as_usize() * config.mtu;
         let peers = (0..config.edges.len())
             .map(|_| Peer {
                 region: RegionId(0),
@@ -304,7 +304,8 @@ impl ModeI {
             return true;
         }
         // Numbers are messages here: the table counts a control message and as many data messages.
-        let messages = u32::from(message.data_packets).div_ceil(self.config.message) as u16;
+        let messages =
+            Packets::new(message.data_packets.into()).in_messages_of(self.config.message).get() as u16;
         let packets = u32::from(message.data_packets) + 1;
         self.table.register(ControlMessage { data_packets: messages, ..message }, |_| packets);
         true
@@ -326,7 +327,7 @@ impl ModeI {
             if self.flow(&invocation, |route| route.sources & bit != 0).is_some() {
                 return;
             }
-            verbs.skip_next(QpIndex(edge as u16), *self.table.state(index));
+            verbs.skip_next(QpIndex(edge as u16), Packets::new(*self.table.state(index)));
             self.peers[edge].expected = invocation.last + 1;
         }
     }

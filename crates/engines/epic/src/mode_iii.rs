@@ -66,7 +66,7 @@ impl<P: Payload> ModeIII<P> {
         let slots = if doubled { 2 * window } else { window };
         let regions = if config.reproducible { config.edges.len() } else { 1 };
         // Each unfinished collective holds at least a rank or a slot.
-        let capacity = usize::from(config.ranks) + 2 * config.window as usize + 1;
+        let capacity = usize::from(config.ranks) + 2 * config.window.as_usize() + 1;
         Self {
             place: TreePlace::new(&config),
             table: InvocationTable::new(first, capacity, config.ranks).breaking(config.mutation),

@@ -120,7 +120,7 @@ impl Numbering {
             edges,
             known: VecDeque::new(),
             ahead: BTreeMap::new(),
-            most_ahead: usize::from(config.ranks) + 2 * config.window as usize,
+            most_ahead: usize::from(config.ranks) + 2 * config.window.as_usize(),
             next: first,
             counts: alloc::vec![Counts { sent: first, received: first }; config.edges.len()],
         })

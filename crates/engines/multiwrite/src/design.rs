@@ -343,7 +343,7 @@ impl Design for MultiWrite {
             table: table.map_err(|error| Refusal::of(&error))?,
             window: Window::new(context.ranks, role.slots as usize, role.length.as_usize()),
             // No more messages than packets are on their way.
-            receives: params.group.window_packets() as usize,
+            receives: params.group.window_packets().as_usize(),
             cost: params.cost(),
         };
         let preparation = role.preparation;

@@ -13,7 +13,7 @@ use quincunx_design::{
     About, Connection, Context, Design, Endpoint, FabricKind, Help, Member, Model, Params, Placement, Plan,
     Refusal, SwitchPart, SwitchPlan, Transport,
 };
-use quincunx_units::{ByteCount, Duration};
+use quincunx_units::{ByteCount, Duration, Messages, Packets};
 use quincunx_wire::{Framing, netreduce};
 use serde::{Deserialize, Serialize};
 
@@ -84,8 +84,8 @@ impl Default for NetReduceParams {
         Self {
             group: Transport {
                 mtu: ByteCount::new(netreduce::PAYLOAD as u64),
-                message: u32::from(netreduce::MAX_FRAMES),
-                window: 4,
+                message: Packets::new(netreduce::MAX_FRAMES.into()),
+                window: Messages::new(4),
                 ..Transport::default()
             },
             aggregation: AggregationSwitch::default(),
@@ -143,14 +143,14 @@ impl NetReduceParams {
         let (Transport { message, window, selective, .. }, AggregationSwitch { flows, frames, .. }) =
             (&self.group, &self.aggregation);
         self.shape(2).check().map_err(|error| Refusal::of(&error))?;
-        if !(2..=u32::from(*frames)).contains(message) {
+        if !(2..=u32::from(*frames)).contains(&message.get()) {
             return Err(Refusal::new(
                 format!("`group.message` of 2 to {frames} frames, as `aggregation.frames` says"),
                 message,
                 "change the group's parameters",
             ));
         }
-        if *window > u32::from(*flows) {
+        if window.get() > u32::from(*flows) {
             return Err(Refusal::new(
                 format!("`group.window` of {flows} messages at most, as `aggregation.flows` says"),
                 window,
@@ -229,7 +229,7 @@ impl Design for NetReduceDesign {
             rank: group.rank()?,
             ranks: group.ranks,
             payload: params.group.mtu.as_usize(),
-            frames: params.group.message as usize,
+            frames: params.group.message.as_usize(),
             window: params.group.window.into(),
             data_type: params.data_type(),
             mutation: context.mutation()?,

@@ -137,7 +137,7 @@ fn queue_pair(
         retry_count: transport.retry_count,
         rnr_timer: RNR_TIMER,
         rnr_retry_count: INFINITE_RNR_RETRIES,
-        max_outstanding_packets: transport.window_packets(),
+        window: transport.window_packets(),
         remote_write: context.remote_write,
         credits: context.credits,
         reliability: if transport.selective { Reliability::Selective } else { Reliability::GoBackN },

@@ -6,7 +6,7 @@ use quincunx_collective::{GroupId, Payload};
 use quincunx_engine::verbs::{Completion, Memory, QpIndex, ReceiveRequest, SendRequest};
 use quincunx_engine::{Engine, Frame};
 use quincunx_roce::{ConfigError, PostError, QueuePair, QueuePairConfig, QueuePairSink, QueuePairTimer};
-use quincunx_units::Instant;
+use quincunx_units::{Instant, Packets};
 use quincunx_wire::RoceHeader;
 
 /// A node whose queue pairs somebody else may execute, as that one's driver sees it.
@@ -126,7 +126,7 @@ impl<P: Payload> Executor<P> {
     /// As [`skip`](Self::skip).
     pub(crate) fn skip_next(
         &mut self,
-        packets: u32,
+        packets: Packets,
         out: &mut impl QueuePairSink<P>,
     ) -> Result<(), PostError> {
         match self {

@@ -10,7 +10,7 @@ use quincunx_engine::verbs::{
 };
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_roce::{ConfigError, PostError, QueuePairConfig, QueuePairSink, QueuePairTimer};
-use quincunx_units::{Duration, Instant};
+use quincunx_units::{Duration, Instant, Packets};
 use quincunx_wire::{Operation, Position, RoceHeader};
 
 use crate::offload::{Executor, PostedWork};
@@ -371,7 +371,7 @@ impl<P: Payload, N: QueuePairNode<Payload = P>, S: Sink<N>> Verbs<P> for Transpo
         self.skip_by(qp, |queue_pair, out| queue_pair.skip(sends, receives, out));
     }
 
-    fn skip_next(&mut self, qp: QpIndex, packets: u32) {
+    fn skip_next(&mut self, qp: QpIndex, packets: Packets) {
         self.skip_by(qp, |queue_pair, out| queue_pair.skip_next(packets, out));
     }
 }

@@ -291,7 +291,7 @@ fn connection(config: &QueuePairConfig) -> Connection {
         retry_count: config.retry_count,
         rnr_timer: config.rnr_timer,
         rnr_retry_count: config.rnr_retry_count,
-        window: config.mtu * config.max_outstanding_packets as usize,
+        window: config.mtu * config.window.as_usize(),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::{Help, Refusal};
 use alloc::format;
 use quincunx_engine::MAX_CHANNELS;
-use quincunx_units::{BitRate, ByteCount, Duration};
+use quincunx_units::{BitRate, ByteCount, Duration, Messages, Packets};
 use serde::{Deserialize, Serialize};
 
 /// How a group's queue pairs are set up. Its fields are keys below `group`.
@@ -13,11 +13,11 @@ pub struct Transport {
     /// Bytes of payload in a full packet: U in EPIC's table 2.
     pub mtu: ByteCount,
     /// Packets in a full message: M.
-    pub message: u32,
+    pub message: Packets,
     /// Messages that a rank may have outstanding: W.
-    pub window: u32,
+    pub window: Messages,
     /// Packets between two that ask for an acknowledge; a message if it is not said.
-    pub acknowledge_every: Option<u32>,
+    pub acknowledge_every: Option<Packets>,
     /// Time without an acknowledge after which a sender sends again.
     pub retry_timeout: Duration,
     /// How often in a row it does so before the peer counts as dead.
@@ -35,8 +35,8 @@ impl Default for Transport {
     fn default() -> Self {
         Self {
             mtu: ByteCount::new(4096),
-            message: 16,
-            window: 32,
+            message: Packets::new(16),
+            window: Messages::new(32),
             acknowledge_every: None,
             retry_timeout: Duration::from_millis(20),
             retry_count: 100,
@@ -71,17 +71,17 @@ impl Transport {
     ];
 
     /// Packets that a rank may have outstanding: M times W.
-    pub const fn window_packets(&self) -> u32 {
-        self.message * self.window
+    pub const fn window_packets(&self) -> Packets {
+        self.window.of_packets(self.message)
     }
 
     /// Bytes of payload that a neighbour may have under way to a node.
     pub fn window_bytes(&self) -> ByteCount {
-        self.mtu * u64::from(self.window_packets())
+        self.mtu * self.window_packets()
     }
 
     /// Packets between two that ask for an acknowledge.
-    pub fn acknowledge_every(&self) -> u32 {
+    pub fn acknowledge_every(&self) -> Packets {
         self.acknowledge_every.unwrap_or(self.message)
     }
 
@@ -106,7 +106,7 @@ impl Transport {
                 "change the group's parameters",
             ));
         }
-        if self.acknowledge_every == Some(0) {
+        if self.acknowledge_every == Some(Packets::new(0)) {
             return Err(Refusal::new("`group.acknowledge_every` of one or more", 0, "nothing could be sent"));
         }
         if self.channels == 0 || self.channels > MAX_CHANNELS {

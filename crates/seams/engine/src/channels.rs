@@ -9,7 +9,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::Range;
 use quincunx_collective::{Collective, Payload};
-use quincunx_units::{Duration, Instant};
+use quincunx_units::{Duration, Instant, Packets};
 
 use crate::agreement::Terms;
 use crate::verbs::{
@@ -226,7 +226,7 @@ impl<P: Payload> Verbs<P> for ChannelVerbs<'_, P> {
         self.verbs.skip(self.qp(qp), sends, receives);
     }
 
-    fn skip_next(&mut self, qp: QpIndex, packets: u32) {
+    fn skip_next(&mut self, qp: QpIndex, packets: Packets) {
         self.verbs.skip_next(self.qp(qp), packets);
     }
 }

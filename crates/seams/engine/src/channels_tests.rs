@@ -4,6 +4,7 @@ use super::*;
 use crate::agreement::Terms;
 use crate::verbs::{RegionId, WorkId};
 use quincunx_collective::{DataType, LengthOnly, ReduceOp, Reduction};
+use quincunx_units::Packets;
 
 const QUEUE_PAIRS: u16 = 2;
 const MESSAGE: usize = 4;
@@ -17,7 +18,7 @@ impl Program<LengthOnly> for Toy {
     fn initialise(&mut self, verbs: &mut dyn Verbs<LengthOnly>) {
         verbs.set_alarm(Alarm(3), Duration::from_nanos(5));
         verbs.skip(QpIndex(0), 1, 2);
-        verbs.skip_next(QpIndex(1), 7);
+        verbs.skip_next(QpIndex(1), Packets::new(7));
     }
 
     fn start(
@@ -78,8 +79,8 @@ impl Verbs<LengthOnly> for RecordingVerbs {
         self.skipped.push((qp, sends, receives));
     }
 
-    fn skip_next(&mut self, qp: QpIndex, packets: u32) {
-        self.skipped_next.push((qp, packets));
+    fn skip_next(&mut self, qp: QpIndex, packets: Packets) {
+        self.skipped_next.push((qp, packets.get()));
     }
 }
 

@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 use quincunx_collective::{Collective, Payload, Reduction};
-use quincunx_units::{Duration, Instant};
+use quincunx_units::{Duration, Instant, Packets};
 
 use crate::agreement::Terms;
 use crate::routing::Routed;
@@ -258,7 +258,7 @@ pub trait Verbs<P: Payload> {
 
     /// Expects the peer's next message `packets` further on: it skips what it was to send now. Receive requests keep their order, for
     /// what it sends then. Only between two messages.
-    fn skip_next(&mut self, qp: QpIndex, packets: u32);
+    fn skip_next(&mut self, qp: QpIndex, packets: Packets);
 }
 
 /// A collective that the application asks of a host. What the lengths must be, with `s` bytes a rank and `n` ranks:

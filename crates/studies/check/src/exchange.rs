@@ -10,7 +10,7 @@ use quincunx_engine::verbs::{
 };
 use quincunx_nodes::{HostCommand, HostGroup, NodeCommand, NodeKind, NodeRejected};
 use quincunx_roce::{INFINITE_RNR_RETRIES, Mutation, QueuePairConfig, RateConfig, Reliability};
-use quincunx_units::{Duration, Instant};
+use quincunx_units::{Duration, Instant, Packets};
 use quincunx_wire::{Operation, RoceHeader};
 
 use crate::connections::{Connections, endpoint};
@@ -58,7 +58,7 @@ pub struct ExchangeSetup {
     /// Packets of each.
     pub packets: u32,
     /// Packets that may be in flight.
-    pub window: u32,
+    pub window: Packets,
     /// How senders slow down where links mark congestion; they do not if it is not said.
     pub rate: Option<RateConfig>,
     /// A rule that both break.
@@ -125,14 +125,14 @@ fn queue_pair(setup: &ExchangeSetup, local: End, remote: End) -> QueuePairConfig
         mtu: MTU,
         send_psn: FIRST_PSN,
         expected_psn: FIRST_PSN,
-        acknowledge_every: 1,
+        acknowledge_every: Packets::new(1),
         // What has been missing for half of it is asked for again. Time passes where the clock moves on, and nowhere else.
         retry_timeout: if setup.asks_again { Duration::from_picos(1) } else { Duration::from_secs(1) },
         retry_count: UNLIMITED_RETRIES,
         rnr_timer: 1,
         rnr_retry_count: INFINITE_RNR_RETRIES,
         credits: false,
-        max_outstanding_packets: setup.window,
+        window: setup.window,
         remote_write: setup.kind == Kind::Write,
         reliability: setup.reliability,
         rate: setup.rate,
@@ -373,7 +373,7 @@ impl Study for QueuePairStudy {
             asks_again: true,
             messages: arguments.times,
             packets,
-            window: arguments.window(),
+            window: Packets::new(arguments.window()),
             rate: None,
             mutation: mutation.map_err(|error| Refusal::of(&error))?,
         });

@@ -23,7 +23,7 @@ use quincunx_multiwrite::{
 pub use quincunx_multiwrite::Mutation as RelayMutation;
 use quincunx_nodes::{HostCommand, HostGroup, NodeCommand, NodeKind, NodeRejected, SwitchCommand};
 use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, Reliability};
-use quincunx_units::Duration;
+use quincunx_units::{Duration, Packets};
 use quincunx_wire::{Operation, RoceHeader};
 
 use crate::connections::{Connections, endpoint};
@@ -63,7 +63,7 @@ pub struct RelaySetup {
     /// How often in sequence; writes once.
     pub times: usize,
     /// Packets that a queue pair may have in flight.
-    pub window: u32,
+    pub window: Packets,
     /// Relaying takes its time: until nothing else is on its way, but for [early time-outs](crate::Exploration::early_timeouts).
     pub slow: bool,
     /// A rule that all break.
@@ -194,13 +194,13 @@ impl RelaySetup {
             mtu: MTU,
             send_psn: FIRST_PSN,
             expected_psn: FIRST_PSN,
-            acknowledge_every: 1,
+            acknowledge_every: Packets::new(1),
             retry_timeout: Duration::from_micros(100),
             retry_count: if self.topology.is_loop() { RETRIES } else { UNLIMITED_RETRIES },
             rnr_timer: 1,
             rnr_retry_count: INFINITE_RNR_RETRIES,
             credits: false,
-            max_outstanding_packets: self.window,
+            window: self.window,
             remote_write: true,
             reliability: Reliability::GoBackN,
             rate: None,
@@ -219,7 +219,7 @@ impl RelaySetup {
         let writer = WriterConfig {
             table: self.table(rank),
             window: Window::new(RANKS, self.packets, MTU),
-            receives: self.window as usize,
+            receives: self.window.as_usize(),
             cost: RelayCost { message: Duration::from_micros(self.slow.into()), copy: Duration::ZERO },
         };
         match self.pattern {
@@ -429,7 +429,7 @@ impl Study for RelayStudy {
             senders,
             packets: packets as usize,
             times: arguments.times.into(),
-            window: arguments.window(),
+            window: Packets::new(arguments.window()),
             slow: arguments.slow,
             mutation: mutation.map_err(|error| Refusal::of(&error))?,
         });

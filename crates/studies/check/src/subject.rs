@@ -344,7 +344,7 @@ fn group(
     };
     if arguments.packets.is_none() && !is_mesh && !is_routed {
         // Behind a control message. Even where there are two windows of slots one that held data is used for data again.
-        setup.packets = 2 * design.transport(&setup.settings()?)?.window_packets() + 1;
+        setup.packets = 2 * design.transport(&setup.settings()?)?.window_packets().get() + 1;
     }
     Ok(Subject {
         network: Box::new(Network::of_group(&setup)?),

@@ -18,7 +18,7 @@ use quincunx_engine::verbs::{
     Alarm, Completion, Failure, Memory, QpIndex, ReceiveRequest, RegionId, SendRequest, Slice, Verb, Verbs,
     WorkId,
 };
-use quincunx_units::Duration;
+use quincunx_units::{Duration, Packets};
 use quincunx_wire::flit::{
     Channel, ChannelSet, Class, FlitFormat, FlitHeader, MAX_TAG, NodeId, Transaction, word_address,
 };
@@ -334,7 +334,7 @@ impl<P: Payload> Verbs<P> for Messages<P> {
         panic!("links keep no packet numbers that could be set");
     }
 
-    fn skip_next(&mut self, _: QpIndex, _: u32) {
+    fn skip_next(&mut self, _: QpIndex, _: Packets) {
         panic!("links keep no packet numbers that could be set");
     }
 }

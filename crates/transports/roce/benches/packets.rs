@@ -9,7 +9,7 @@ use quincunx_collective::{LengthOnly, Numbers, Payload};
 use quincunx_engine::Frame;
 use quincunx_engine::verbs::{Completion, Memory, ReceiveRequest, SendRequest, Slice, Verb, WorkId};
 use quincunx_roce::{DropReason, QueuePair, QueuePairConfig, QueuePairSink, QueuePairTimer, Reliability};
-use quincunx_units::{Duration, Instant};
+use quincunx_units::{Duration, Instant, Packets};
 use quincunx_wire::{Endpoint, Psn, QpNumber, RoceHeader};
 
 /// Bytes of a message.
@@ -75,13 +75,13 @@ fn end<P: Payload>(local: Endpoint, remote: Endpoint, mtu: usize) -> End<P> {
         mtu,
         send_psn: Psn::new(0),
         expected_psn: Psn::new(0),
-        acknowledge_every: 16,
+        acknowledge_every: Packets::new(16),
         retry_timeout: Duration::from_millis(1),
         retry_count: 7,
         rnr_timer: 12,
         rnr_retry_count: 7,
         credits: false,
-        max_outstanding_packets: 64,
+        window: Packets::new(64),
         remote_write: true,
         reliability: Reliability::GoBackN,
         rate: None,

@@ -1,14 +1,14 @@
 //! What a queue pair is set up with, and why a set-up is refused.
 
 use crate::{Mutation, RateConfig};
-use quincunx_units::Duration;
+use quincunx_units::{Duration, Packets};
 use quincunx_wire::{Endpoint, Psn};
 
 /// The largest payload of a packet in bytes (InfiniBand Architecture 9.4.3: path MTU).
 pub const MAX_MTU: usize = 4096;
 
 /// The largest window in packets: with more, an old and a new PSN could not be told apart (9.7.1).
-pub const MAX_OUTSTANDING_PACKETS: u32 = (1 << 23) - 1;
+pub const MAX_WINDOW: u32 = (1 << 23) - 1;
 
 /// The receiver-not-ready retry count that means "for ever" (9.7.5.2.8).
 pub const INFINITE_RNR_RETRIES: u8 = 7;
@@ -40,7 +40,7 @@ pub struct QueuePairConfig {
     /// Packets of a message between two that ask for an acknowledge. The last packet of a message asks too, unless another
     /// message follows at once and fewer packets than this have passed since somebody asked; and so
     /// does one that fills the window.
-    pub acknowledge_every: u32,
+    pub acknowledge_every: Packets,
     /// How long nothing is acknowledged before everything outstanding is sent again.
     pub retry_timeout: Duration,
     /// How many time-outs in a row, without any progress, are followed by another try.
@@ -51,7 +51,7 @@ pub struct QueuePairConfig {
     /// How many receiver-not-ready answers in a row are followed by another try; [`INFINITE_RNR_RETRIES`]: all.
     pub rnr_retry_count: u8,
     /// Packets sent and not yet acknowledged, at most.
-    pub max_outstanding_packets: u32,
+    pub window: Packets,
     /// Acknowledges tell the peer how many receive requests there are, and no more messages are sent that consume one than the peer has told
     /// of (InfiniBand Architecture 9.7.7.2, end-to-end flow control). A peer that tells nothing is sent to as without.
     pub credits: bool,
@@ -86,8 +86,8 @@ pub enum ConfigError {
     #[error("expected rnr_retry_count to be 7 or less, found {0}; 7 means for ever")]
     RnrRetryCount(u8),
     /// The window.
-    #[error("expected max_outstanding_packets from 1 to 8388607, found {0}; use the packets of a round trip")]
-    MaxOutstandingPackets(u32),
+    #[error("expected a window of 1 to 8388607 packets, found {0}; use the packets of a round trip")]
+    Window(Packets),
 }
 
 impl QueuePairConfig {
@@ -96,7 +96,7 @@ impl QueuePairConfig {
         if !(4..=MAX_MTU).contains(&self.mtu) || !self.mtu.is_multiple_of(4) {
             return Err(ConfigError::Mtu(self.mtu));
         }
-        if self.acknowledge_every == 0 {
+        if self.acknowledge_every == Packets::new(0) {
             return Err(ConfigError::AcknowledgeEvery);
         }
         if self.retry_timeout == Duration::ZERO {
@@ -108,8 +108,8 @@ impl QueuePairConfig {
         if self.rnr_retry_count > INFINITE_RNR_RETRIES {
             return Err(ConfigError::RnrRetryCount(self.rnr_retry_count));
         }
-        if !(1..=MAX_OUTSTANDING_PACKETS).contains(&self.max_outstanding_packets) {
-            return Err(ConfigError::MaxOutstandingPackets(self.max_outstanding_packets));
+        if !(1..=MAX_WINDOW).contains(&self.window.get()) {
+            return Err(ConfigError::Window(self.window));
         }
         Ok(())
     }

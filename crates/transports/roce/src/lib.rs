@@ -39,9 +39,7 @@ mod rate;
 mod requester;
 mod responder;
 
-pub use config::{
-    ConfigError, INFINITE_RNR_RETRIES, MAX_MTU, MAX_OUTSTANDING_PACKETS, QueuePairConfig, Reliability,
-};
+pub use config::{ConfigError, INFINITE_RNR_RETRIES, MAX_MTU, MAX_WINDOW, QueuePairConfig, Reliability};
 pub use host::{RoceCommand, RoceEvent, RoceHost, RoceRejected};
 pub use mutation::Mutation;
 pub use queue_pair::{DropReason, MAX_MESSAGE, PostError, QueuePair, QueuePairSink, QueuePairTimer};

@@ -7,7 +7,7 @@ use crate::{ConfigError, QueuePairConfig};
 use quincunx_collective::Payload;
 use quincunx_engine::Frame;
 use quincunx_engine::verbs::{Completion, Failure, Memory, ReceiveRequest, RegionId, SendRequest, Slice};
-use quincunx_units::{BitRate, Duration, Instant};
+use quincunx_units::{BitRate, Duration, Instant, Packets};
 use quincunx_wire::{Operation, Psn, RoceHeader};
 
 /// The longest message in bytes (InfiniBand Architecture 9.7.1).
@@ -254,7 +254,7 @@ impl<P: Payload> QueuePair<P> {
     ///
     /// # Errors
     /// If a message has arrived in part, or the queue pair has failed: nothing has changed.
-    pub fn skip_next(&mut self, packets: u32, out: &mut impl QueuePairSink<P>) -> Result<(), PostError> {
+    pub fn skip_next(&mut self, packets: Packets, out: &mut impl QueuePairSink<P>) -> Result<(), PostError> {
         if self.has_failed {
             return Err(PostError::Failed);
         }

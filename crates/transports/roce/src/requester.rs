@@ -128,7 +128,7 @@ impl Requester {
 
     #[inline]
     pub(crate) fn wants_transmit(&self, config: &QueuePairConfig) -> bool {
-        let window = u64::from(config.max_outstanding_packets);
+        let window = u64::from(config.window);
         let has_new =
             || self.next_packet().is_some_and(|next| next - self.acknowledged < window) && self.may_go_on();
         !self.waiting && (!self.again.is_empty() || has_new())
@@ -176,7 +176,7 @@ impl Requester {
             Some(work) if is_last => work.first,
             _ => count + 1,
         };
-        let fills_window = following - self.acknowledged >= u64::from(config.max_outstanding_packets);
+        let fills_window = following - self.acknowledged >= u64::from(config.window);
 
         let mut header = crate::header_to_remote(
             config,
@@ -419,7 +419,7 @@ impl Requester {
             self.posted
         );
         assert!(
-            self.sent <= self.acknowledged + u64::from(config.max_outstanding_packets),
+            self.sent <= self.acknowledged + u64::from(config.window),
             "window overrun: {} and {}",
             self.acknowledged,
             self.sent

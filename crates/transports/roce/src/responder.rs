@@ -232,7 +232,7 @@ impl<P: Payload> Responder<P> {
         frame: Frame<'_, RoceHeader, P>,
         out: &mut impl QueuePairSink<P>,
     ) {
-        if count - self.expected >= u64::from(config.max_outstanding_packets) {
+        if count - self.expected >= u64::from(config.window) {
             self.turned_away = self.turned_away.max(count + 1);
             return out.drop_frame(DropReason::OutOfSequence);
         }
@@ -260,7 +260,7 @@ impl<P: Payload> Responder<P> {
         if self.turned_away == 0 {
             return;
         }
-        let end = self.turned_away.min(self.expected + u64::from(config.max_outstanding_packets));
+        let end = self.turned_away.min(self.expected + u64::from(config.window));
         for count in self.reached..end {
             self.ask_for(config, count, out);
             self.missing.insert(count, now);

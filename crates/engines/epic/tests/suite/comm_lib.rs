@@ -8,7 +8,7 @@ use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Outcome, Program, QpIndex, RegionId, RequestError, Slice, WorkId,
 };
 use quincunx_epic::{Agreement, CommLib, CommLibConfig, ControlMessage, MAX_DATA_PACKETS, Pattern};
-use quincunx_units::Instant;
+use quincunx_units::{Instant, Messages, Packets};
 
 const MTU: usize = 8;
 const REDUCTION: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
@@ -19,8 +19,8 @@ fn config() -> CommLibConfig {
         ranks: 3,
         rank: Rank(1),
         mtu: MTU,
-        message: 2,
-        window: 2,
+        message: Packets::new(2),
+        window: Messages::new(2),
         run_ahead: false,
         overlap: true,
         confirm: true,
@@ -88,7 +88,7 @@ impl Bench {
 #[test]
 fn a_control_message_announces_whole_messages_as_far_as_it_can() {
     for (message, announced) in [(1, 8191), (2, 8190), (4, 8188), (100_000, 8191)] {
-        let mut bench = Bench::new(CommLibConfig { message, ..config() });
+        let mut bench = Bench::new(CommLibConfig { message: Packets::new(message), ..config() });
         let length = usize::from(MAX_DATA_PACKETS) * MTU + MTU;
         bench.start(Collective::AllReduce, length, length).unwrap();
         let (pattern, agreement) = (Pattern::AllReduce, Agreement::Detail(CONTINUES));
@@ -161,8 +161,8 @@ fn places_for_two_windows_are_ready() {
         [(1, 5, true, 10), (1, 5, false, 10), (3, 5, false, 10)]
     {
         let mut bench = Bench::new(CommLibConfig {
-            message,
-            window,
+            message: Packets::new(message),
+            window: Messages::new(window),
             synchronize_psn,
             window_in_packets: synchronize_psn,
             ..config()
@@ -174,7 +174,7 @@ fn places_for_two_windows_are_ready() {
 
 #[test]
 fn parts_of_an_all_gather_land_behind_each_other() {
-    let mut bench = Bench::new(CommLibConfig { window: 8, ..config() });
+    let mut bench = Bench::new(CommLibConfig { window: Messages::new(8), ..config() });
     bench.start(Collective::AllGather, 16, 48).unwrap();
     let output = bench.posted.receives[0].1.region;
     // Of each other rank a control message, and one of data.
@@ -185,7 +185,7 @@ fn parts_of_an_all_gather_land_behind_each_other() {
 
 #[test]
 fn parts_of_a_reduce_scatter_come_from_behind_each_other() {
-    let mut bench = Bench::new(CommLibConfig { window: 8, ..config() });
+    let mut bench = Bench::new(CommLibConfig { window: Messages::new(8), ..config() });
     bench.start(Collective::ReduceScatter, 48, 16).unwrap();
     let data = bench.posted.sends.iter().filter(|(_, send)| send.immediate.is_none());
     let offsets: Vec<usize> = data.map(|(_, send)| send.source.offset).collect();
@@ -196,7 +196,7 @@ fn parts_of_a_reduce_scatter_come_from_behind_each_other() {
 fn parts_longer_than_a_control_message_announces_are_cut_each_by_itself() {
     // A part is a whole step and a packet; a step has 4095 messages and a control message.
     let part = 8190 * MTU + MTU;
-    let mut bench = Bench::new(CommLibConfig { window: 200_000, ..config() });
+    let mut bench = Bench::new(CommLibConfig { window: Messages::new(200_000), ..config() });
     bench.start(Collective::AllGather, part, 3 * part).unwrap();
     let announced: Vec<u16> = bench.announced().iter().map(|message| message.data_packets).collect();
     assert_eq!(announced, [8190, 1], "the confirmation waits for the others' parts");
@@ -213,7 +213,7 @@ fn where_numbers_are_not_shared_nothing_is_sent_before_the_switch_knows_of_what_
     let control = ControlMessage { pattern: reduce, reduction: REDUCTION, data_packets: 1, agreement };
     for (synchronize_psn, at_once) in [(true, vec![0, 0, 8]), (false, vec![])] {
         let mut bench = Bench::new(CommLibConfig {
-            window: 8,
+            window: Messages::new(8),
             synchronize_psn,
             window_in_packets: synchronize_psn,
             ..config()
@@ -244,7 +244,7 @@ fn nobody_is_done_before_the_confirmation_of_all() {
     for (collective, input, output) in
         [(Collective::Broadcast { root: Rank(1) }, 8, 8), (Collective::Reduce { root: Rank(0) }, 8, 0)]
     {
-        let mut bench = Bench::new(CommLibConfig { window: 16, ..config() });
+        let mut bench = Bench::new(CommLibConfig { window: Messages::new(16), ..config() });
         bench.start(collective, input, output).unwrap();
         let sends: Vec<_> = bench.posted.sends.iter().map(|(_, send)| send.immediate).collect();
         let receives: Vec<_> = bench.posted.receives.iter().map(|(_, sink)| sink.length).collect();
@@ -260,7 +260,7 @@ fn nobody_is_done_before_the_confirmation_of_all() {
 /// It was sent at once, further ahead of what a tree of Mode-III knows than any data: refused, until a time-out.
 #[test]
 fn an_all_gather_is_confirmed_when_all_parts_are_here() {
-    let mut bench = Bench::new(CommLibConfig { window: 16, ..config() });
+    let mut bench = Bench::new(CommLibConfig { window: Messages::new(16), ..config() });
     bench.start(Collective::AllGather, 8, 24).unwrap();
     for length in bench.sends() {
         assert_eq!(bench.sent(), None, "{length}");
@@ -361,7 +361,8 @@ fn as_many_collectives_are_under_way_as_the_window_has_messages_and_one_without_
 #[test]
 fn every_piece_of_every_part_of_a_long_vector_is_taken_where_it_lies() {
     let message = u32::from(MAX_DATA_PACKETS);
-    let mut bench = Bench::new(CommLibConfig { message, window: 8, ..config() });
+    let mut bench =
+        Bench::new(CommLibConfig { message: Packets::new(message), window: Messages::new(8), ..config() });
     // A packet more than a control message can announce: each part is two invocations.
     let piece = usize::from(MAX_DATA_PACKETS) * MTU;
     let part = piece + MTU;

@@ -2,6 +2,7 @@
 
 use crate::common::config;
 use quincunx_epic::{ConfigError, GroupConfig, MAX_EDGES, MAX_RANKS, Mode};
+use quincunx_units::Packets;
 
 type Switch = crate::common::Switch;
 
@@ -48,8 +49,8 @@ fn packets_are_whole_words_up_to_the_largest() {
 fn a_window_holds_a_message_of_a_packet_at_least() {
     for (window, message) in [(1, 2), (2, 0)] {
         assert_eq!(
-            refusal(GroupConfig { window, message, ..config() }),
-            ConfigError::Window { window, message }
+            refusal(GroupConfig { window: Packets::new(window), message: Packets::new(message), ..config() }),
+            ConfigError::Window { window: Packets::new(window), message: Packets::new(message) }
         );
     }
 }

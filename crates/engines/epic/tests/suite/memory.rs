@@ -2,13 +2,18 @@
 
 use quincunx_design::Transport;
 use quincunx_epic::{GroupParams, Mode, slots, switch_memory};
-use quincunx_units::ByteCount;
+use quincunx_units::{ByteCount, Messages, Packets};
 
 const PACKET: u64 = 1024;
 const DEGREE: u64 = 4;
 
 fn parameters(reproducible: bool) -> GroupParams {
-    let transport = Transport { mtu: ByteCount::new(PACKET), message: 2, window: 4, ..Transport::default() };
+    let transport = Transport {
+        mtu: ByteCount::new(PACKET),
+        message: Packets::new(2),
+        window: Messages::new(4),
+        ..Transport::default()
+    };
     GroupParams { transport, reproducible, ..GroupParams::default() }
 }
 
@@ -18,7 +23,7 @@ fn bytes(mode: Mode, reproducible: bool, edges: u16) -> u64 {
 
 #[test]
 fn a_window_is_messages_times_packets() {
-    assert_eq!(parameters(false).transport.window_packets(), 8);
+    assert_eq!(parameters(false).transport.window_packets(), Packets::new(8));
 }
 
 #[test]
@@ -65,7 +70,7 @@ fn reproducible_keeps_the_packets_of_each_edge() {
 #[test]
 fn the_largest_window_does_not_overflow() {
     let mut largest = parameters(true);
-    (largest.transport.message, largest.transport.window) = (1 << 22, 1);
+    (largest.transport.message, largest.transport.window) = (Packets::new(1 << 22), Messages::new(1));
     assert_eq!(slots(Mode::II, &largest), 1 << 23);
     assert!(switch_memory(Mode::II, &largest, u16::MAX) > ByteCount::new(1 << 48));
 }

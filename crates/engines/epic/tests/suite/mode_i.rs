@@ -7,7 +7,7 @@ use quincunx_collective::{LengthOnly, Rank};
 use quincunx_engine::verbs::{Completion, Failure, Outcome, Program, QpIndex, WorkId};
 use quincunx_epic::mode_i::ModeI;
 use quincunx_epic::{GroupConfig, Mode, Pattern};
-use quincunx_units::Instant;
+use quincunx_units::{Instant, Packets};
 use quincunx_wire::Operation;
 
 /// Bytes of a message.
@@ -20,7 +20,7 @@ struct Bench {
 }
 
 fn star() -> GroupConfig {
-    GroupConfig { mode: Mode::I, window: 4, message: 2, ..config() }
+    GroupConfig { mode: Mode::I, window: Packets::new(4), message: Packets::new(2), ..config() }
 }
 
 impl Bench {

@@ -7,7 +7,7 @@ use crate::common::{
 use quincunx_collective::Rank;
 use quincunx_design::Datapath;
 use quincunx_epic::{DropReason, EdgeConfig, GroupConfig, Mode, Pattern};
-use quincunx_units::Instant;
+use quincunx_units::{Instant, Packets};
 use quincunx_wire::{Endpoint, NakCode, Operation, Position, QpNumber, Syndrome};
 use std::net::IpAddr;
 
@@ -185,7 +185,7 @@ fn what_belongs_to_no_collective_is_dropped() {
 #[test]
 fn a_collective_is_known_before_the_one_before_it_up_to_two_windows_ahead() {
     for (number, expected) in [(7, vec![]), (8, vec![DropReason::NoCollective.name()])] {
-        let mut switch = switch(GroupConfig { window: 4, ..star_of_three() });
+        let mut switch = switch(GroupConfig { window: Packets::new(4), ..star_of_three() });
         assert_eq!(dropped(&mut switch, 0, number, all_reduce(0)), expected, "number {number}");
     }
 }
@@ -269,7 +269,7 @@ fn what_lies_two_windows_behind_is_stale_and_what_lies_ahead_of_the_range_too_ea
 
 #[test]
 fn a_broadcast_behind_a_sum_is_held_for_ranks_until_the_sum_has_passed() {
-    let mut switch = switch(GroupConfig { window: 4, ..star_of_three() });
+    let mut switch = switch(GroupConfig { window: Packets::new(4), ..star_of_three() });
     for rank in 0..2 {
         told(&mut switch, rank, 0, all_reduce(0));
     }
@@ -291,7 +291,7 @@ fn a_switch_in_mode_ii_has_no_timers_and_wants_no_slots() {
 
 /// Broadcasts of rank 0, packets 0 and 1, and of rank 1, packets 2 and 3; all of the first has passed.
 fn two_roots() -> Switch {
-    let mut switch = announced(GroupConfig { window: 8, ..star_of_three() }, BROADCAST);
+    let mut switch = announced(GroupConfig { window: Packets::new(8), ..star_of_three() }, BROADCAST);
     assert_eq!(told(&mut switch, 0, 1, DATA), [(1, 'D', 1), (2, 'D', 1)]);
     switch
 }
@@ -363,7 +363,7 @@ fn a_rank_that_acknowledges_what_it_had_asked_for_is_not_held_up() {
 
 #[test]
 fn a_broadcast_waits_only_toward_ranks_that_are_to_receive_something_before_it() {
-    let mut switch = announced(GroupConfig { window: 8, ..star_of_three() }, REDUCE);
+    let mut switch = announced(GroupConfig { window: Packets::new(8), ..star_of_three() }, REDUCE);
     assert_eq!(told(&mut switch, 1, 2, control(NEXT, 0)), [(2, 'D', 2)]);
     assert_eq!(told(&mut switch, 1, 1, DATA), []);
     assert_eq!(told(&mut switch, 2, 1, DATA), [(0, 'D', 1), (0, 'D', 2)]);

@@ -8,7 +8,7 @@ use quincunx_collective::Rank;
 use quincunx_design::{Datapath, DatapathTimer};
 use quincunx_engine::verbs::UNLIMITED_RETRIES;
 use quincunx_epic::{DropReason, EdgeConfig, GroupConfig, Mode, Pattern};
-use quincunx_units::Instant;
+use quincunx_units::{Instant, Packets};
 use quincunx_wire::{Endpoint, Operation, QpNumber, Syndrome};
 use std::net::IpAddr;
 
@@ -178,7 +178,7 @@ fn an_acknowledge_that_is_put_off_is_sent_when_its_timer_has_fired_twice() {
 
 #[test]
 fn a_packet_that_asks_for_nothing_is_not_acknowledged_but_for_one_that_closes_a_gap() {
-    let mut switch = switch(GroupConfig { window: 4, run_ahead: true, ..config() });
+    let mut switch = switch(GroupConfig { window: Packets::new(4), run_ahead: true, ..config() });
     let mut quiet = |number, operation, length| {
         let frame = FromRank { rank: 0, psn: FIRST.plus(number), operation, length, asks: false };
         arrive(&mut switch, NOW, &frame).told()
@@ -212,7 +212,7 @@ fn who_sends_nothing_in_a_collective_is_expected_in_the_next() {
 
 #[test]
 fn who_has_sent_before_a_collective_in_which_it_sends_nothing_is_expected_behind_that() {
-    let mut switch = switch(GroupConfig { window: 4, run_ahead: true, ..config() });
+    let mut switch = switch(GroupConfig { window: Packets::new(4), run_ahead: true, ..config() });
     hear(&mut switch, 1, 0, all_reduce(0), 0);
     hear(&mut switch, 1, 1, control(Pattern::Reduce { root: Rank(0) }, 0), 0);
     assert_eq!(hear(&mut switch, 0, 0, all_reduce(0), 0).told()[0], (0, 'A', 0));

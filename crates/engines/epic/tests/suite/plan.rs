@@ -11,7 +11,7 @@ use quincunx_epic::{
     Mode,
 };
 use quincunx_fabric::{IncTree, LinkProperties, TreeNodeId, TreeRole};
-use quincunx_units::{BitRate, ByteCount, Duration, Probability};
+use quincunx_units::{BitRate, ByteCount, Duration, Messages, Packets, Probability};
 use quincunx_wire::{Endpoint, Psn, QpNumber};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -181,7 +181,7 @@ fn pipes_hold_a_message_at_least_and_a_window_of_packet_numbers_at_most() {
 #[test]
 fn pipes_hold_a_message_of_whatever_length() {
     let mut params = EpicParams::default();
-    (params.group.transport.message, params.group.transport.window) = (4, 1);
+    (params.group.transport.message, params.group.transport.window) = (Packets::new(4), Messages::new(1));
     params.group.slots = Some(4);
     assert!(params.check().is_ok());
     params.group.slots = Some(3);

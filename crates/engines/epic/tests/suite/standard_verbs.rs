@@ -5,13 +5,13 @@ use crate::common::{
 };
 use quincunx_collective::Rank;
 use quincunx_epic::{GroupConfig, Mode, Pattern};
-use quincunx_units::Instant;
+use quincunx_units::{Instant, Packets};
 use quincunx_wire::Operation;
 
 const BROADCAST: Pattern = Pattern::Broadcast { root: Rank(0) };
 
 fn standard(mode: Mode) -> Switch {
-    switch(GroupConfig { mode, window: 4, standard_verbs: true, run_ahead: true, ..config() })
+    switch(GroupConfig { mode, window: Packets::new(4), standard_verbs: true, run_ahead: true, ..config() })
 }
 
 /// Packet `number` of those that `rank` sends, or of those that it receives if it acknowledges.
@@ -121,7 +121,8 @@ fn what_is_announced_from_the_wrong_side_or_acknowledged_before_it_was_sent_is_d
 fn numbers_go_on_when_psns_wrap_and_old_collectives_are_forgotten() {
     for mode in [Mode::II, Mode::III] {
         let near_the_end = quincunx_wire::Psn::new(0x00ff_fff0);
-        let config = GroupConfig { mode, window: 4, standard_verbs: true, run_ahead: true, ..config() };
+        let config =
+            GroupConfig { mode, window: Packets::new(4), standard_verbs: true, run_ahead: true, ..config() };
         let mut switch = switch(GroupConfig { initial_psn: near_the_end, ..config });
         let mut say = |rank, number: u32, operation| {
             let frame = FromRank { rank, psn: near_the_end.plus(number), operation, length: 0, asks: true };

@@ -7,7 +7,7 @@ use quincunx_engine::verbs::{
     RegionId, RequestError, SendRequest, Slice, Verb, Verbs, WorkId,
 };
 use quincunx_netreduce::{NetReduce, NetReduceConfig};
-use quincunx_units::{Duration, Instant};
+use quincunx_units::{Duration, Instant, Packets};
 use quincunx_wire::netreduce::{LENGTH, NetReduceHeader};
 
 /// Payloads of so many bytes: a header, the digest and an element, or eight of them.
@@ -46,7 +46,7 @@ impl Verbs<Numbers> for Posted {
     fn skip(&mut self, _: QpIndex, _: u32, _: u32) {
         unreachable!("numbers follow each other");
     }
-    fn skip_next(&mut self, _: QpIndex, _: u32) {
+    fn skip_next(&mut self, _: QpIndex, _: Packets) {
         unreachable!("numbers follow each other");
     }
 }

@@ -8,7 +8,7 @@ use quincunx_nodes::{
     Host, HostCommand, HostEvent, HostGroup, HostTimer, NodeDrop, Offloadable as _, PostedWork, Work,
 };
 use quincunx_roce::{QueuePairConfig, Reliability};
-use quincunx_units::{Duration, Instant};
+use quincunx_units::{Duration, Instant, Messages, Packets};
 use quincunx_wire::{Endpoint, Psn, QpNumber, RoceHeader};
 use std::net::IpAddr;
 
@@ -41,8 +41,8 @@ fn host(synchronize_psn: bool) -> (Host<Numbers>, RecordingSink) {
         ranks,
         rank,
         mtu,
-        message,
-        window,
+        message: Packets::new(message),
+        window: Messages::new(window),
         run_ahead: false,
         overlap: false,
         confirm: true,
@@ -56,13 +56,13 @@ fn host(synchronize_psn: bool) -> (Host<Numbers>, RecordingSink) {
         mtu,
         send_psn: Psn::new(0),
         expected_psn: Psn::new(0),
-        acknowledge_every: 1,
+        acknowledge_every: Packets::new(1),
         retry_timeout: Duration::from_millis(1),
         retry_count: 3,
         rnr_timer: 1,
         rnr_retry_count: 7,
         credits: false,
-        max_outstanding_packets: window,
+        window: Packets::new(window),
         remote_write: false,
         reliability: Reliability::GoBackN,
         rate: None,

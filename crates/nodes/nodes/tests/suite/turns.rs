@@ -8,7 +8,7 @@ use quincunx_engine::verbs::{
 use quincunx_engine::{Engine, Frame, PortId, Sink, Terms};
 use quincunx_nodes::{Host, HostCommand, HostEvent, HostGroup, HostTimer, NodeDrop};
 use quincunx_roce::{QueuePairConfig, Reliability};
-use quincunx_units::{Duration, Instant};
+use quincunx_units::{Duration, Instant, Packets};
 use quincunx_wire::{Endpoint, Psn, QpNumber, RoceHeader};
 use std::net::IpAddr;
 
@@ -73,12 +73,12 @@ fn order(posted: &[(u16, usize)]) -> Vec<u32> {
         mtu: MTU,
         send_psn: Psn::new(0),
         expected_psn: Psn::new(0),
-        acknowledge_every: 1,
+        acknowledge_every: Packets::new(1),
         retry_timeout: Duration::from_millis(20),
         retry_count: 7,
         rnr_timer: 1,
         rnr_retry_count: 7,
-        max_outstanding_packets: 64,
+        window: Packets::new(64),
         remote_write: false,
         credits: false,
         reliability: Reliability::GoBackN,

@@ -12,7 +12,7 @@ use quincunx_roce::{
     DropReason, INFINITE_RNR_RETRIES, QueuePairConfig, Reliability, RoceCommand, RoceEvent, RoceHost,
 };
 use quincunx_runtime::RoceCodec;
-use quincunx_units::{Duration, Probability};
+use quincunx_units::{Duration, Packets, Probability};
 use quincunx_wire::{Endpoint, ParseError, Psn, RoceHeader};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -94,13 +94,13 @@ pub(crate) fn open(loss: bool, local: Endpoint, psn: Psn, remote: Endpoint, expe
         mtu: MTU,
         send_psn: psn,
         expected_psn: expected,
-        acknowledge_every: 16,
+        acknowledge_every: Packets::new(16),
         retry_timeout: Duration::from_millis(50),
         retry_count: 100,
         rnr_timer: 12,
         rnr_retry_count: INFINITE_RNR_RETRIES,
         credits: false,
-        max_outstanding_packets: 64,
+        window: Packets::new(64),
         // What the transport sends from.
         remote_write: true,
         reliability: Reliability::GoBackN,

@@ -5,14 +5,23 @@ use quincunx_check::{ExchangeError, ExchangeSetup, Exploration, Kind, Network, S
 use quincunx_check::{QueuePairMutation as Mutation, Reliability};
 use quincunx_driver_check::Action;
 use quincunx_roce::RateConfig;
-use quincunx_units::BitRate;
+use quincunx_units::{BitRate, Packets};
 
 const RELIABILITIES: [Reliability; 2] = [Reliability::GoBackN, Reliability::Selective];
 
 /// Two messages of two packets, three packets in flight.
 fn setup(kind: Kind, reliability: Reliability) -> ExchangeSetup {
     let (rate, mutation) = (None, None);
-    ExchangeSetup { kind, reliability, asks_again: true, messages: 2, packets: 2, window: 3, rate, mutation }
+    ExchangeSetup {
+        kind,
+        reliability,
+        asks_again: true,
+        messages: 2,
+        packets: 2,
+        window: Packets::new(3),
+        rate,
+        mutation,
+    }
 }
 
 fn setups() -> impl Iterator<Item = ExchangeSetup> {
@@ -40,7 +49,7 @@ fn messages_arrive_once_in_order_and_whole_whatever_is_lost_late_doubled_or_too_
 #[test]
 fn one_packet_in_flight_and_more_than_there_are_do_no_harm() {
     for setup in setups() {
-        for window in [1, 8] {
+        for window in [1, 8].map(Packets::new) {
             assert_right(&network(ExchangeSetup { window, ..setup }), Exploration { delays: 1, ..lossy() });
         }
     }

@@ -6,12 +6,22 @@ use quincunx_check::{
     Exploration, Fault, Network, Pattern, RelayError, RelayMutation, RelaySetup, Sequence, Topology,
 };
 use quincunx_driver_check::Action;
+use quincunx_units::Packets;
 
 const TOPOLOGIES: [Topology; 3] = [Topology::Mesh, Topology::Ring, Topology::Servers];
 
 /// A packet a rank, two in flight on a queue pair.
 fn setup(topology: Topology, pattern: Pattern, senders: u16) -> RelaySetup {
-    RelaySetup { topology, pattern, senders, packets: 1, times: 1, window: 2, slow: false, mutation: None }
+    RelaySetup {
+        topology,
+        pattern,
+        senders,
+        packets: 1,
+        times: 1,
+        window: Packets::new(2),
+        slow: false,
+        mutation: None,
+    }
 }
 
 fn network(setup: RelaySetup) -> Network {
@@ -68,7 +78,8 @@ fn slots_are_used_again_by_the_next_all_gather() {
 #[test]
 fn relays_that_are_behind_make_their_peers_wait_and_lose_nothing() {
     for topology in TOPOLOGIES {
-        let writes = RelaySetup { window: 1, slow: true, ..setup(topology, Pattern::Writes, 1) };
+        let writes =
+            RelaySetup { window: Packets::new(1), slow: true, ..setup(topology, Pattern::Writes, 1) };
         let writes = network(RelaySetup { packets: 3, ..writes });
         assert_right(&writes, lossy());
         assert_right(&writes, Exploration { losses: 0, early_timeouts: 2, ..lossy() });
@@ -95,8 +106,12 @@ fn cases() -> Vec<(RelaySetup, Exploration)> {
     let loss = lossy();
     let none = Exploration { losses: 0, ..loss };
     let case = |mutation, setup: RelaySetup, rules| (RelaySetup { mutation: Some(mutation), ..setup }, rules);
-    let behind =
-        RelaySetup { window: 1, slow: true, packets: 3, ..setup(Topology::Ring, Pattern::Writes, 1) };
+    let behind = RelaySetup {
+        window: Packets::new(1),
+        slow: true,
+        packets: 3,
+        ..setup(Topology::Ring, Pattern::Writes, 1)
+    };
     let gather = RelaySetup { packets: 2, ..setup(Topology::Ring, Pattern::AllGather, 2) };
     vec![
         case(BitmapNotNarrowed, setup(Topology::Mesh, Pattern::Writes, 1), none),

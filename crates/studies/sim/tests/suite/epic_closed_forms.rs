@@ -55,7 +55,7 @@ fn buffers_are_windows_two_in_modes_ii_and_iii_and_one_an_edge_and_two_more_in_m
     for (shape, edges) in [("star-8", 8), ("tree-3-2", 3)] {
         let scenario = on(shape);
         let setup = transport(&scenario);
-        let packets = u64::from(setup.message * setup.window);
+        let packets = u64::from(setup.window_packets());
         let window = setup.mtu * packets;
         let found = |design| all_reduce(&scenario, design, 4096).switch_buffer;
         let degrees = |slots: u64| ByteCount::new(4 * slots);

@@ -11,7 +11,7 @@ use quincunx_multiwrite::{RelayCost, Table, Target, Window, Write, Writer, Write
 use quincunx_network::FaultPlan;
 use quincunx_nodes::{Host, HostCommand, HostEvent, HostGroup};
 use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, Reliability};
-use quincunx_units::{BitRate, ByteCount, Duration, Instant, Probability};
+use quincunx_units::{BitRate, ByteCount, Duration, Instant, Packets, Probability};
 use quincunx_wire::{Endpoint, Psn, QpNumber, RoceHeader};
 use std::net::IpAddr;
 
@@ -145,13 +145,13 @@ fn queue_pair(rank: usize, peer: usize) -> QueuePairConfig {
         mtu: MTU,
         send_psn: Psn::new(0xff_fffe),
         expected_psn: Psn::new(0xff_fffe),
-        acknowledge_every: 2,
+        acknowledge_every: Packets::new(2),
         retry_timeout: Duration::from_micros(20),
         retry_count: 200,
         rnr_timer: 1,
         rnr_retry_count: INFINITE_RNR_RETRIES,
         credits: false,
-        max_outstanding_packets: 2,
+        window: Packets::new(2),
         remote_write: true,
         reliability: Reliability::GoBackN,
         rate: None,

@@ -5,12 +5,12 @@ use crate::common::links::{Links, Trouble};
 use crate::common::{ALICE_PSN, BOB_PSN, MTU, alice, receive, send, slice, write};
 use quincunx_engine::verbs::{Completion, RegionId, WorkId};
 use quincunx_roce::{DropReason, INFINITE_RNR_RETRIES, QueuePairConfig};
-use quincunx_units::Instant;
+use quincunx_units::{Instant, Packets};
 use quincunx_wire::aeth::credit_code;
 use quincunx_wire::{Aeth, Operation, Position, Psn, Syndrome};
 
 fn with_credits() -> QueuePairConfig {
-    QueuePairConfig { credits: true, max_outstanding_packets: 16, ..alice() }
+    QueuePairConfig { credits: true, window: Packets::new(16), ..alice() }
 }
 
 fn psn(index: u32) -> Psn {
@@ -70,7 +70,7 @@ fn where_the_peer_has_none_left_one_packet_finds_out_when_it_has() {
 
 #[test]
 fn what_was_sent_before_anything_was_told_does_not_wait_for_a_time_out() {
-    let mut bench = Bench::new(QueuePairConfig { acknowledge_every: 2, ..with_credits() });
+    let mut bench = Bench::new(QueuePairConfig { acknowledge_every: Packets::new(2), ..with_credits() });
     let region = bench.region(64);
     post(&mut bench, region, &[1; 3]);
     // The second asks, the third leaves the asking to the next.

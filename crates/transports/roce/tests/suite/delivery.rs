@@ -6,7 +6,7 @@ use crate::common::{MTU, alice, receive, send, slice};
 use proptest::prelude::*;
 use quincunx_engine::verbs::{Completion, RegionId, SendRequest, Verb, WorkId};
 use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, Reliability};
-use quincunx_units::Duration;
+use quincunx_units::{Duration, Packets};
 use quincunx_wire::Psn;
 
 /// What one host sends to the other.
@@ -160,8 +160,8 @@ fn patient(window: u32, acknowledge_every: u32) -> QueuePairConfig {
     QueuePairConfig {
         send_psn: Psn::new(0x00ff_ffff),
         expected_psn: Psn::new(0x00ff_ffff),
-        max_outstanding_packets: window,
-        acknowledge_every,
+        window: Packets::new(window),
+        acknowledge_every: Packets::new(acknowledge_every),
         retry_count: u8::MAX,
         rnr_retry_count: INFINITE_RNR_RETRIES,
         ..alice()

@@ -10,7 +10,7 @@ use quincunx_roce::{
     DropReason, INFINITE_RNR_RETRIES, QueuePairConfig, QueuePairTimer, Reliability, RoceCommand, RoceEvent,
     RoceHost,
 };
-use quincunx_units::{Duration, Instant};
+use quincunx_units::{Duration, Instant, Packets};
 use quincunx_wire::RoceHeader;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -73,7 +73,7 @@ const LENGTHS: [usize; 2] = [7, 3];
 impl World {
     fn new(window: u32, reliability: Reliability, credits: bool) -> Self {
         let config = QueuePairConfig {
-            max_outstanding_packets: window,
+            window: Packets::new(window),
             retry_count: u8::MAX,
             rnr_retry_count: INFINITE_RNR_RETRIES,
             reliability,

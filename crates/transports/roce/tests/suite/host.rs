@@ -7,7 +7,7 @@ use quincunx_roce::{
     ConfigError, DropReason, PostError, QueuePairConfig, QueuePairTimer, RoceCommand, RoceEvent, RoceHost,
     RoceRejected,
 };
-use quincunx_units::{Duration, Instant};
+use quincunx_units::{Duration, Instant, Packets};
 use quincunx_wire::{Aeth, Operation, RoceHeader, Syndrome};
 
 /// Keeps events, and what becomes of timers: set to expire after so long, or cancelled. Ignores the rest.
@@ -111,14 +111,14 @@ fn set_ups_that_make_no_sense_are_refused_by_name() {
         (QueuePairConfig { mtu: 0, ..alice() }, ConfigError::Mtu(0)),
         (QueuePairConfig { mtu: 1022, ..alice() }, ConfigError::Mtu(1022)),
         (QueuePairConfig { mtu: 4100, ..alice() }, ConfigError::Mtu(4100)),
-        (QueuePairConfig { acknowledge_every: 0, ..alice() }, ConfigError::AcknowledgeEvery),
+        (QueuePairConfig { acknowledge_every: Packets::new(0), ..alice() }, ConfigError::AcknowledgeEvery),
         (QueuePairConfig { retry_timeout: Duration::ZERO, ..alice() }, ConfigError::RetryTimeout),
         (QueuePairConfig { rnr_timer: 32, ..alice() }, ConfigError::RnrTimer(32)),
         (QueuePairConfig { rnr_retry_count: 8, ..alice() }, ConfigError::RnrRetryCount(8)),
-        (QueuePairConfig { max_outstanding_packets: 0, ..alice() }, ConfigError::MaxOutstandingPackets(0)),
+        (QueuePairConfig { window: Packets::new(0), ..alice() }, ConfigError::Window(Packets::new(0))),
         (
-            QueuePairConfig { max_outstanding_packets: 1 << 23, ..alice() },
-            ConfigError::MaxOutstandingPackets(1 << 23),
+            QueuePairConfig { window: Packets::new(1 << 23), ..alice() },
+            ConfigError::Window(Packets::new(1 << 23)),
         ),
     ];
     for (config, refusal) in refusals {

@@ -4,7 +4,7 @@
 use crate::common::{Bytes, receive, send, slice};
 use quincunx_engine::verbs::{Completion, WorkId};
 use quincunx_roce::{QueuePairConfig, Reliability};
-use quincunx_units::{Duration, Instant};
+use quincunx_units::{Duration, Instant, Packets};
 use quincunx_wire::{Endpoint, Operation, Psn, QpNumber, RoceHeader, parse_frame};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
@@ -58,13 +58,13 @@ fn play(
         mtu: MTU,
         send_psn: first_psn(ours.ip),
         expected_psn: first_psn(theirs.ip),
-        acknowledge_every: 100,
+        acknowledge_every: Packets::new(100),
         retry_timeout: Duration::from_millis(60),
         retry_count: 7,
         rnr_timer: 12,
         rnr_retry_count: 7,
         credits: false,
-        max_outstanding_packets: 64,
+        window: Packets::new(64),
         remote_write: true,
         reliability: Reliability::GoBackN,
         rate: None,

@@ -4,7 +4,7 @@ use crate::common::bench::Bench;
 use crate::common::{ALICE, ALICE_PSN, BOB, MTU, RETRY_TIMEOUT, alice, receive, send, slice, write};
 use quincunx_engine::verbs::{Completion, Failure, RegionId, SendRequest, WorkId};
 use quincunx_roce::{DropReason, INFINITE_RNR_RETRIES, PostError, QueuePairConfig, QueuePairTimer};
-use quincunx_units::Duration;
+use quincunx_units::{Duration, Packets};
 use quincunx_wire::{NakCode, Operation, Position, Psn, Reth, Syndrome};
 
 /// The PSN of Alice's packet number `index`.
@@ -142,7 +142,7 @@ fn an_immediate_rides_on_the_last_packet_of_a_write() {
 
 #[test]
 fn every_nth_packet_of_a_message_and_its_last_ask_for_an_acknowledge() {
-    let config = QueuePairConfig { acknowledge_every: 2, max_outstanding_packets: 9, ..alice() };
+    let config = QueuePairConfig { acknowledge_every: Packets::new(2), window: Packets::new(9), ..alice() };
     let mut bench = posted(config, &[5]);
     bench.transmit_all();
     assert_eq!(acknowledge_requests(&bench), [false, true, false, true, true]);
@@ -150,7 +150,7 @@ fn every_nth_packet_of_a_message_and_its_last_ask_for_an_acknowledge() {
 
 #[test]
 fn a_short_message_that_another_follows_at_once_leaves_the_asking_to_it() {
-    let config = QueuePairConfig { acknowledge_every: 2, max_outstanding_packets: 9, ..alice() };
+    let config = QueuePairConfig { acknowledge_every: Packets::new(2), window: Packets::new(9), ..alice() };
     let mut bench = posted(config, &[1, 1, 1]);
     bench.transmit_all();
     // The second is the second packet since anybody asked, the third is the last of all.

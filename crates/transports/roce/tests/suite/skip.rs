@@ -4,6 +4,7 @@ use crate::common::bench::Bench;
 use crate::common::{ALICE_PSN, BOB_PSN, alice, receive, send, slice};
 use quincunx_engine::verbs::{Completion, RegionId, WorkId};
 use quincunx_roce::{DropReason, PostError, QueuePairConfig, Reliability};
+use quincunx_units::Packets;
 use quincunx_wire::{NakCode, Operation, Position, Psn, Syndrome};
 
 const ONLY: Operation = Operation::Send(Position::Only);
@@ -64,7 +65,7 @@ fn what_was_posted_before_keeps_its_numbers_and_asks_for_its_acknowledge() {
 
 #[test]
 fn the_window_reaches_over_what_is_skipped() {
-    let mut bench = Bench::new(QueuePairConfig { max_outstanding_packets: 3, ..alice() });
+    let mut bench = Bench::new(QueuePairConfig { window: Packets::new(3), ..alice() });
     post(&mut bench, 1);
     skip(&mut bench, 3, 0).unwrap();
     post(&mut bench, 2);
@@ -75,7 +76,7 @@ fn the_window_reaches_over_what_is_skipped() {
 
 #[test]
 fn an_acknowledge_in_what_is_skipped_is_one_of_what_comes_before() {
-    let mut bench = Bench::new(QueuePairConfig { max_outstanding_packets: 8, ..alice() });
+    let mut bench = Bench::new(QueuePairConfig { window: Packets::new(8), ..alice() });
     post(&mut bench, 1);
     skip(&mut bench, 3, 0).unwrap();
     post(&mut bench, 2);
@@ -215,7 +216,7 @@ fn gaps_of_more_than_half_the_psn_space_go_on_and_on() {
 fn a_message_that_the_peer_skips_leaves_its_place_to_the_next_one() {
     let mut bench = Bench::default_alice();
     expect(&mut bench, 1);
-    bench.qp.skip_next(GAP, &mut bench.out).unwrap();
+    bench.qp.skip_next(Packets::new(GAP), &mut bench.out).unwrap();
     bench.qp.assert_invariants();
     let expected = BOB_PSN.plus(GAP);
     assert_eq!(bench.qp.expected_psn(), expected);
@@ -231,6 +232,6 @@ fn nothing_is_skipped_inside_a_message() {
     let sink = slice(region, 0, length);
     bench.qp.post_receive(receive(1, sink), &bench.memory).unwrap();
     bench.frame(BOB_PSN, Operation::Send(Position::First), &vec![0; alice().mtu]);
-    assert_eq!(bench.qp.skip_next(GAP, &mut bench.out), Err(PostError::MessageInProgress));
+    assert_eq!(bench.qp.skip_next(Packets::new(GAP), &mut bench.out), Err(PostError::MessageInProgress));
     assert_eq!(bench.qp.expected_psn(), BOB_PSN.plus(1));
 }

@@ -6,7 +6,7 @@ use quincunx_collective::{DataType, LengthOnly, Payload, Rank, ReduceOp, Reducti
 use quincunx_design::{Copies, Datapath, DatapathSink, DatapathTimer};
 use quincunx_engine::Frame;
 use quincunx_epic::{Agreement, ControlMessage, EdgeConfig, GroupConfig, IncEngine, Mode, Pattern};
-use quincunx_units::{Duration, Instant};
+use quincunx_units::{Duration, Instant, Packets};
 use quincunx_wire::{Aeth, Endpoint, NakCode, Operation, Position, Psn, QpNumber, RoceHeader, Syndrome};
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -72,8 +72,8 @@ pub(crate) fn config() -> GroupConfig {
         ranks: 2,
         mode: Mode::III,
         mtu: 8,
-        window: 2,
-        message: 1,
+        window: Packets::new(2),
+        message: Packets::new(1),
         initial_psn: FIRST,
         edges: vec![edge(0), edge(1)],
         parent: None,

@@ -2,7 +2,7 @@
 
 use quincunx_collective::LengthOnly;
 use quincunx_engine::verbs::{Alarm, Memory, QpIndex, ReceiveRequest, SendRequest, Slice, Verbs};
-use quincunx_units::Duration;
+use quincunx_units::{Duration, Packets};
 
 /// Memory, and what was posted since it was taken out last.
 #[derive(Default)]
@@ -27,7 +27,7 @@ impl Verbs<LengthOnly> for Posted {
     fn skip(&mut self, _: QpIndex, sends: u32, receives: u32) {
         self.skipped.push((sends, receives));
     }
-    fn skip_next(&mut self, _: QpIndex, packets: u32) {
-        self.skipped.push((0, packets));
+    fn skip_next(&mut self, _: QpIndex, packets: Packets) {
+        self.skipped.push((0, packets.get()));
     }
 }

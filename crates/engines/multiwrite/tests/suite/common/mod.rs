@@ -9,7 +9,7 @@ use quincunx_engine::verbs::{
     Alarm, Completion, Memory, QpIndex, ReceiveRequest, SendRequest, Slice, Verb, Verbs,
 };
 use quincunx_multiwrite::{RelayCost, Table, Window, Writer, WriterConfig};
-use quincunx_units::Duration;
+use quincunx_units::{Duration, Packets};
 use std::collections::{BTreeSet, VecDeque};
 
 /// What a queue pair has to do.
@@ -51,7 +51,7 @@ impl<P: Payload> Verbs<P> for Port<P> {
         panic!("writes need no PSN synchronisation");
     }
 
-    fn skip_next(&mut self, _: QpIndex, _: u32) {
+    fn skip_next(&mut self, _: QpIndex, _: Packets) {
         panic!("writes need no PSN synchronisation");
     }
 }

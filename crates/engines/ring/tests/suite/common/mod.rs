@@ -8,7 +8,7 @@ use quincunx_engine::verbs::{
     RequestError, SendRequest, Slice, Verbs, WorkId,
 };
 use quincunx_ring::{Algorithm, Config, HostProgram, Pace};
-use quincunx_units::{ByteCount, Duration, Instant};
+use quincunx_units::{ByteCount, Duration, Instant, Packets};
 use std::collections::VecDeque;
 
 pub(crate) mod timed;
@@ -56,7 +56,7 @@ impl<P: Payload> Verbs<P> for HostVerbs<'_, P> {
         panic!("host collectives need no PSN synchronisation");
     }
 
-    fn skip_next(&mut self, _qp: QpIndex, _packets: u32) {
+    fn skip_next(&mut self, _qp: QpIndex, _packets: Packets) {
         panic!("host collectives need no PSN synchronisation");
     }
 }

@@ -11,6 +11,7 @@ use quincunx_collective::{Numbers, Payload};
 use quincunx_engine::verbs::{Completion, Memory, ReceiveRequest, SendRequest, Slice};
 use quincunx_nodes::Work;
 use quincunx_roce::QueuePairConfig;
+use quincunx_units::Packets;
 use quincunx_wire::{Aeth, NakCode, Operation, Position, Psn, RoceHeader, Syndrome};
 
 use super::{Answers, Timer};
@@ -373,13 +374,13 @@ fn going_back_in_a_message_that_is_acknowledged_as_a_whole_sends_an_empty_packet
         mtu: 8,
         send_psn: Psn::new(0),
         expected_psn: Psn::new(0),
-        acknowledge_every: 1,
+        acknowledge_every: Packets::new(1),
         retry_timeout: quincunx_units::Duration::from_millis(1),
         retry_count: 7,
         rnr_timer: 1,
         rnr_retry_count: 7,
         credits: false,
-        max_outstanding_packets: 8,
+        window: Packets::new(8),
         remote_write: false,
         reliability: quincunx_roce::Reliability::GoBackN,
         rate: None,

@@ -21,7 +21,7 @@ use quincunx_nodes::{
     Host, HostCommand, HostEvent, HostGroup, HostTimer, NodeDrop, Offloadable as _, Switch, SwitchCommand,
     SwitchEvent, SwitchGroup, SwitchTimer, host_group, switch_groups,
 };
-use quincunx_units::{ByteCount, Duration, Instant};
+use quincunx_units::{ByteCount, Duration, Instant, Messages, Packets};
 use quincunx_wire::{Endpoint, Psn, QpNumber, RoceHeader};
 
 use kernel::{KernelQueuePair, KernelTimer};
@@ -132,8 +132,8 @@ impl NetworkSetup {
     fn settings(&self) -> Settings {
         let transport = Transport {
             mtu: ByteCount::new(self.mtu),
-            message: self.message,
-            window: self.window,
+            message: Packets::new(self.message),
+            window: Messages::new(self.window),
             retry_timeout: self.retry_timeout,
             retry_count: 60,
             selective: self.selective,

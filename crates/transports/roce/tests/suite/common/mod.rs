@@ -8,7 +8,7 @@ use core::ops::Range;
 use quincunx_collective::{BlockQuantization, Payload, Quantized, Reduction};
 use quincunx_engine::verbs::{ReceiveRequest, RegionId, SendRequest, Slice, Verb, WorkId};
 use quincunx_roce::{QueuePairConfig, Reliability};
-use quincunx_units::Duration;
+use quincunx_units::{Duration, Packets};
 use quincunx_wire::{Endpoint, Psn, QpNumber};
 
 /// Plain bytes.
@@ -94,13 +94,13 @@ pub(crate) fn alice() -> QueuePairConfig {
         mtu: MTU,
         send_psn: ALICE_PSN,
         expected_psn: BOB_PSN,
-        acknowledge_every: 100,
+        acknowledge_every: Packets::new(100),
         retry_timeout: RETRY_TIMEOUT,
         retry_count: 2,
         rnr_timer: 1,
         rnr_retry_count: 2,
         credits: false,
-        max_outstanding_packets: 4,
+        window: Packets::new(4),
         remote_write: true,
         reliability: Reliability::GoBackN,
         rate: None,
