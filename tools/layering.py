@@ -26,15 +26,17 @@ FLOORS: dict[str, set[str]] = {
     "catalog": {"base", "seams", "engines"},
     # Hosts, switches, accelerators: what engines run in.
     "nodes": {"base", "seams", "transports", "nodes"},
+    # What a kernel has to offer beside sockets: namespaces, interfaces, links.
+    "machine": {"base"},
     # They know no protocol: what a frame is, their owner says.
-    "drivers": {"base", "seams"},
+    "drivers": {"base", "seams", "machine"},
     "control": {"base", "seams", "control"},
     "scenario": {"base", "seams", "transports", "nodes", "control", "scenario"},
-    "processes": {"base", "seams", "transports", "nodes", "drivers", "control", "processes"},
-    "studies": {"base", "seams", "transports", "engines", "nodes", "drivers", "control", "scenario", "processes", "studies"},
-    "apps": {"base", "seams", "catalog", "nodes", "drivers", "control", "scenario", "processes", "studies", "apps"},
+    "processes": {"base", "seams", "transports", "nodes", "machine", "drivers", "control", "processes"},
+    "studies": {"base", "seams", "transports", "engines", "nodes", "machine", "drivers", "control", "scenario", "processes", "studies"},
+    "apps": {"base", "seams", "catalog", "nodes", "machine", "drivers", "control", "scenario", "processes", "studies", "apps"},
     # Whatever is not below `crates`.
-    "outside": {"base", "seams", "catalog", "drivers", "control", "scenario", "processes", "studies", "apps"},
+    "outside": {"base", "seams", "catalog", "machine", "drivers", "control", "scenario", "processes", "studies", "apps"},
 }
 
 # Tests of rooms above the engines may have all designs, and some of their own; those of the catalog all that is below it.

@@ -6,9 +6,9 @@
 //! A port without a queueing discipline at its entrance gets one (clsact), for which the kernel stops it: for up to some milliseconds it loses
 //! what comes, ordinary frames, too. One that has it, as those of `netns` fabrics, loses nothing.
 
-use crate::netns::{NetnsError, batch};
 use crate::transport::OpenError;
 use nix::net::if_::if_nametoindex;
+use quincunx_netns::{NetnsError, batch};
 use std::io;
 use std::process::Command;
 

@@ -13,7 +13,7 @@
 //! What costs on a real machine is the system call and the packet, not the arithmetic: datagrams are received and sent in
 //! batches, equally long frames for one destination become one datagram that the kernel splits late, and nothing is
 //! allocated for a frame in steady state. [`NodeOptions::faults`] loses, duplicates and reorders arrivals by seed, since
-//! not every kernel can; [`Node::set_faults`] loses and duplicates frames to a peer, by list or by seed. [`netns`] builds fabrics of network namespaces with limited links to run on.
+//! not every kernel can; [`Node::set_faults`] loses and duplicates frames to a peer, by list or by seed.
 //! [`Interposed`] runs nodes in one process with a clock that the owner turns, and replays a list of faults frame by frame.
 #![cfg(target_os = "linux")]
 
@@ -27,7 +27,6 @@ mod in_process;
 mod inbox;
 mod interposed;
 mod io;
-pub mod netns;
 mod node;
 mod outbox;
 mod pace;

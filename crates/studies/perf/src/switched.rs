@@ -1,8 +1,8 @@
 //! Fabrics with several ways between two hosts as real links: which of them namespaces can have.
 
 use quincunx_design::Refusal;
-use quincunx_driver_net::netns::Wiring;
 use quincunx_fabric::{LinkProperties, NodeKind, SwitchedShape};
+use quincunx_netns::Wiring;
 use quincunx_units::{BitRate, Duration};
 use std::collections::BTreeSet;
 

@@ -6,9 +6,9 @@
 mod wire;
 
 use quincunx_designs::CATALOG;
-use quincunx_driver_net::netns::NetnsNode;
 use quincunx_fabric::Shape;
 use quincunx_needs::{Missing, guest_image, guest_tool, need};
+use quincunx_netns::NetnsNode;
 use quincunx_perf::launch::{ChildArguments, LinkKind, Processes};
 use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks, Row, run};
 use quincunx_scenario::{Override, Scenario};

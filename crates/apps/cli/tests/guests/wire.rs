@@ -4,7 +4,7 @@
 use nix::sys::socket::sockopt::ReceiveTimeout;
 use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, recv, setsockopt, socket};
 use nix::sys::time::{TimeVal, TimeValLike};
-use quincunx_driver_net::netns::{NetnsFabric, NetnsNode};
+use quincunx_netns::{NetnsFabric, NetnsNode};
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;

@@ -5,8 +5,8 @@ use crate::intruder::{Intruder, PAYLOAD, Tap, datagram, raw_sender, shell, watch
 use nix::sys::socket::{MsgFlags, SockaddrStorage, sendto};
 use quincunx_design::FabricKind;
 use quincunx_designs::CATALOG;
-use quincunx_driver_net::netns::NetnsNode;
 use quincunx_needs::{namespaces, need};
+use quincunx_netns::NetnsNode;
 use quincunx_perf::launch::{ChildArguments, LinkKind, Processes};
 use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks, run};
 use quincunx_scenario::Scenario;

@@ -8,7 +8,7 @@ use nix::sys::socket::{
     sockopt::ReceiveTimeout,
 };
 use nix::sys::time::{TimeVal, TimeValLike};
-use quincunx_driver_net::netns::{NetnsFabric, NetnsNode};
+use quincunx_netns::{NetnsFabric, NetnsNode};
 use quincunx_runtime::ROCE_PORT;
 use quincunx_wire::{RoceHeader, UdpPath, emit_datagram, parse_datagram};
 use std::fs::File;

@@ -2,8 +2,8 @@
 //! new.
 
 use crate::processes::{Folder, eventually, listens_at, quincunx, rows, start, start_as};
-use quincunx_driver_net::netns::{Layout, NetnsFabric, NetnsNode};
 use quincunx_needs::{namespaces, need};
+use quincunx_netns::{Layout, NetnsFabric, NetnsNode};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};

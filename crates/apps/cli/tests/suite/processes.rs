@@ -2,9 +2,9 @@
 
 use quincunx_design::{AnyDesign, FabricKind};
 use quincunx_designs::CATALOG;
-use quincunx_driver_net::netns::{Layout, NetnsFabric, NetnsNode};
 use quincunx_fabric::Shape;
 use quincunx_needs::{namespaces, need};
+use quincunx_netns::{Layout, NetnsFabric, NetnsNode};
 use quincunx_perf::launch::{ChildArguments, LinkKind, Processes};
 use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks, run};
 use quincunx_scenario::Scenario;

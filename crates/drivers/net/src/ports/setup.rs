@@ -3,11 +3,11 @@
 
 use super::PortsOptions;
 use crate::bridge::entrance_filter;
-use crate::netns::{NetnsError, batch};
 use crate::packet::{MacAddress, ip_of};
 use crate::sys;
 use crate::transport::OpenError;
 use nix::net::if_::if_nametoindex;
+use quincunx_netns::{NetnsError, batch};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::File;

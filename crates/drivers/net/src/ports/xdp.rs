@@ -209,9 +209,9 @@ fn in_use(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::netns::{Layout, NetnsFabric, NetnsNode};
     use nix::net::if_::if_nametoindex;
     use quincunx_needs::{namespaces, need, xdp_sockets};
+    use quincunx_netns::{Layout, NetnsFabric, NetnsNode};
 
     #[test]
     fn a_driver_leaves_tags_in_frames_while_a_port_is_open_and_takes_them_off_again_after_it() {

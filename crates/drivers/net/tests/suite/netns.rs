@@ -2,13 +2,13 @@
 
 use crate::support;
 use crate::support::{Command, Config, Event, ToyCodec, Transfer};
-use quincunx_driver_net::netns::{Layout, NetnsFabric, NetnsNode, Wiring, sweep};
 use quincunx_driver_net::{
     Node, NodeOptions, PacketKind, PacketOptions, PacketTransport, Statistics, Transport, UdpOptions,
     UdpTransport,
 };
 use quincunx_engine::{Engine, PortId};
 use quincunx_needs::{Missing, namespaces, need};
+use quincunx_netns::{Layout, NetnsFabric, NetnsNode, Wiring, sweep};
 use quincunx_units::{BitRate, Duration};
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command as Process;

@@ -10,13 +10,13 @@ use nix::sys::socket::{
     AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, recv, sendto, setsockopt, socket,
 };
 use nix::sys::time::TimeVal;
-use quincunx_driver_net::netns::{Layout, NetnsFabric, NetnsNode};
 use quincunx_driver_net::{
     Node, NodeOptions, PortCounts, PortDrop, PortSockets, PortsOptions, PortsTransport, UdpOptions,
     UdpTransport,
 };
 use quincunx_engine::{Engine, PortId};
 use quincunx_needs::{need, xdp_sockets};
+use quincunx_netns::{Layout, NetnsFabric, NetnsNode};
 use quincunx_units::{ByteCount, Duration};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

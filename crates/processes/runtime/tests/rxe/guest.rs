@@ -2,8 +2,8 @@
 //! guest's network card.
 
 use quincunx_driver_net::MacAddress;
-use quincunx_driver_net::netns::{Layout, NetnsFabric, NetnsNode};
 use quincunx_needs::{Missing, guest_image, guest_tool};
+use quincunx_netns::{Layout, NetnsFabric, NetnsNode};
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};

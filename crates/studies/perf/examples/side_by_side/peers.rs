@@ -2,7 +2,7 @@
 //! `timeout` of coreutils, so that every wait has an end; in the foreground, so that an interrupt from the keyboard ends
 //! all of them.
 
-use quincunx_driver_net::netns::{NetnsFabric, NetnsNode};
+use quincunx_netns::{NetnsFabric, NetnsNode};
 use quincunx_units::ByteCount;
 use serde::Deserialize;
 use std::error::Error;

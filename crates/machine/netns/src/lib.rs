@@ -6,6 +6,9 @@
 //! A fabric goes with its maker, even one that is killed: a process that waits for the maker's end removes it. Names begin with
 //! the maker's process id, so that what is left all the same can be told and swept.
 
+#![cfg(target_os = "linux")]
+#![warn(missing_docs)]
+
 mod layout;
 
 use layout::Orders;
@@ -336,7 +339,10 @@ fn removals(namespaces: &[String]) -> String {
 }
 
 /// Runs lines of commands in one process of `ip`, `tc` or `bridge`, going on after one that fails.
-pub(crate) fn batch(tool: &'static str, namespace: Option<&str>, text: &str) -> Result<(), NetnsError> {
+///
+/// # Errors
+/// If the tool is not there, or one of them failed.
+pub fn batch(tool: &'static str, namespace: Option<&str>, text: &str) -> Result<(), NetnsError> {
     if text.is_empty() {
         return Ok(());
     }
