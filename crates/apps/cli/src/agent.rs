@@ -4,8 +4,8 @@ use clap::Args;
 use quincunx_control_grpc::{AgentServer, ManagerAddress, ManagerServer, Managers};
 
 use crate::Failure;
-use crate::identity::IdentityOptions;
 use crate::logs::Logs;
+use crate::options::IdentityOptions;
 use crate::out::say;
 
 /// `quincunx agent`.

@@ -2,7 +2,7 @@
 //! those who have none.
 
 use clap::Args;
-use quincunx_control_grpc::{Authority, ClientConfig, Credentials, Subject};
+use quincunx_control_grpc::{Authority, Credentials, Subject};
 use serde_json::json;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
@@ -12,25 +12,6 @@ use std::path::{Path, PathBuf};
 use crate::Failure;
 use crate::operate::ManagerOptions;
 use crate::out::say;
-
-/// Whom this end shows itself as to the other one.
-#[derive(Args, Clone, Default)]
-pub(crate) struct IdentityOptions {
-    /// File with certificate, key and the authority that is trusted, as `quincunx manager init` makes it: the connection is TLS then
-    #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) identity: Option<PathBuf>,
-}
-
-impl IdentityOptions {
-    pub(crate) fn credentials(&self) -> Result<Option<Credentials>, Failure> {
-        self.identity.as_deref().map(Credentials::read).transpose().map_err(Failure::input)
-    }
-
-    /// For a client that shows it.
-    pub(crate) fn client(&self) -> Result<ClientConfig, Failure> {
-        Ok(ClientConfig { credentials: self.credentials()?, ..ClientConfig::default() })
-    }
-}
 
 /// `quincunx manager init`.
 #[derive(Args)]

@@ -12,11 +12,10 @@ use std::ops::ControlFlow;
 
 use crate::Failure;
 use crate::interrupt::{self, is_set};
+use crate::options::placement_override;
 use crate::out::say;
-use crate::progress::bar;
+use crate::progress::{bar, position};
 use crate::results::{Printed, described};
-use crate::sim::placement_override;
-use crate::simulations::position;
 use crate::sweeps::run_all;
 use crate::table::{Align, or_dash, table};
 

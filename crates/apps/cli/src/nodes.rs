@@ -29,9 +29,10 @@ use std::thread;
 use std::time::Instant;
 
 use crate::Failure;
-use crate::identity::{IdentityOptions, Init, Revoke};
+use crate::identity::{Init, Revoke};
 use crate::logs::Logs;
 use crate::metrics;
+use crate::options::IdentityOptions;
 use crate::out::say;
 use crate::ports::{NodeAddress, Ports};
 

@@ -8,7 +8,7 @@ use quincunx_units::{ByteCount, Duration};
 use serde_json::{Value, json};
 
 use crate::Failure;
-use crate::identity::IdentityOptions;
+use crate::options::IdentityOptions;
 use crate::out::say;
 use crate::results::described;
 use crate::table::{Align, or_dash, table};

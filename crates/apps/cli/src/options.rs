@@ -1,13 +1,40 @@
-//! Options that mean nothing where they stand, and what clap says of those that it does not know, in a line.
+//! Options that several commands have or that mean nothing where they stand, and what clap says of those that it does not know, in a line.
 
 use clap::Args;
 use clap::error::ErrorKind;
 use quincunx_collective::{Collective, DataType, Op, Rank, ReduceOp, Reduction};
+use quincunx_control_grpc::{ClientConfig, Credentials};
 use quincunx_perf::Task;
+use quincunx_scenario::{Override, RankPlacement};
 use quincunx_units::{ByteCount, SizeRange};
 use std::io::{IsTerminal, stdout};
+use std::path::PathBuf;
 
 use crate::{Failure, out};
+
+/// The key that `--placement` is short for.
+pub(crate) fn placement_override(placement: &RankPlacement) -> Override {
+    Override { key: "placement".into(), value: placement.to_string().into() }
+}
+
+/// Whom this end shows itself as to the other one.
+#[derive(Args, Clone, Default)]
+pub(crate) struct IdentityOptions {
+    /// File with certificate, key and the authority that is trusted, as `quincunx manager init` makes it: the connection is TLS then
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) identity: Option<PathBuf>,
+}
+
+impl IdentityOptions {
+    pub(crate) fn credentials(&self) -> Result<Option<Credentials>, Failure> {
+        self.identity.as_deref().map(Credentials::read).transpose().map_err(Failure::input)
+    }
+
+    /// For a client that shows it.
+    pub(crate) fn client(&self) -> Result<ClientConfig, Failure> {
+        Ok(ClientConfig { credentials: self.credentials()?, ..ClientConfig::default() })
+    }
+}
 
 /// What clap has to say: help as it is, an error as one line.
 pub(crate) fn refused(error: &clap::Error) -> Result<(), Failure> {

@@ -16,10 +16,9 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use crate::Failure;
-use crate::identity::IdentityOptions;
 use crate::memory;
 use crate::nodes::{Transport, Tuning};
-use crate::options::{CollectiveOptions, Sweep, data_type};
+use crate::options::{CollectiveOptions, IdentityOptions, Sweep, data_type};
 use crate::ports::Sockets;
 use crate::progress::run_with_bar;
 use crate::results::{Printed, described};

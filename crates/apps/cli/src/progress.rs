@@ -7,6 +7,7 @@ use quincunx_perf::{Case, FellBack, PerfError, Plan, Row, run_by_framing};
 use quincunx_report::Columns;
 use quincunx_runtime::Drops;
 use quincunx_sim::Progress;
+use quincunx_units::Instant;
 use quincunx_wire::Framing;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -17,7 +18,6 @@ use std::time::Duration;
 
 use crate::interrupt;
 use crate::out::say;
-use crate::simulations::position;
 
 /// Runs a plan, on processes that `start` starts for each framing, with a bar over its cases, and with `is_table` prints a table row by row as its results come. `rows` gets
 /// them. Below the table it says what ranks and switches have dropped; `drops` gets what switches have. Returns how many elements were wrong.
@@ -185,10 +185,14 @@ fn error_label(is_terminal: bool, no_color: Option<&OsStr>) -> &'static str {
     if has_colour { "\x1b[31merror:\x1b[0m" } else { "error:" }
 }
 
+/// How far a run has come, as people read it.
+pub(crate) fn position(at: Progress) -> String {
+    format!("{:.1} us, {} steps", at.now.since(Instant::ZERO).as_micros_f64(), at.steps)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quincunx_units::Instant;
 
     #[test]
     fn errors_have_colour_on_terminals_where_nobody_has_said_no() {

@@ -12,7 +12,7 @@ use std::net::{IpAddr, TcpListener};
 use std::path::PathBuf;
 
 use crate::Failure;
-use crate::identity::IdentityOptions;
+use crate::options::IdentityOptions;
 use crate::running::{Running, check_addresses};
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

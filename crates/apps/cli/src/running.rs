@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::time::SystemTime;
 
 use crate::Failure;
-use crate::identity::IdentityOptions;
+use crate::options::IdentityOptions;
 
 pub(crate) struct Running {
     client: ControlClient,

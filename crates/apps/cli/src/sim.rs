@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use crate::jobs::Jobs;
 use crate::layer::Layer;
-use crate::options::CollectiveOptions;
+use crate::options::{CollectiveOptions, placement_override};
 use crate::out::say;
 use crate::results::{Printed, envelope};
 use crate::simulations::{Case, candidates_header, simulate};
@@ -272,11 +272,6 @@ impl Sim {
         }
         Ok(changes)
     }
-}
-
-/// The key that `--placement` is short for.
-pub(crate) fn placement_override(placement: &RankPlacement) -> Override {
-    Override { key: "placement".into(), value: placement.to_string().into() }
 }
 
 /// What `auto` chooses from: the designs of the fabric's kind that leave what a collective is to leave.

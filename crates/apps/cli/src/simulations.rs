@@ -4,10 +4,8 @@ use quincunx_collective::Reduction;
 use quincunx_design::AnyDesign;
 use quincunx_report::Columns;
 use quincunx_sim::{
-    Candidate, Choice, Interrupted, MeasureError, Measurement, Outputs, Progress, Request, choose, measure,
-    sweep,
+    Candidate, Choice, Interrupted, MeasureError, Measurement, Outputs, Request, choose, measure, sweep,
 };
-use quincunx_units::Instant;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -15,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::Failure;
 use crate::interrupt::is_set;
-use crate::progress::bar;
+use crate::progress::{bar, position};
 
 /// A row to be: one simulation, or its mean over several seeds; of several designs, the fastest.
 pub(crate) struct Case {
@@ -212,11 +210,6 @@ impl Simulated {
 
 fn name(request: &Request) -> String {
     format!("{} {}", request.design.name(), request.size)
-}
-
-/// How far a run has come, as people read it.
-pub(crate) fn position(at: Progress) -> String {
-    format!("{:.1} us, {} steps", at.now.since(Instant::ZERO).as_micros_f64(), at.steps)
 }
 
 /// How busy links were, bin by bin of time, rounded to a thousandth.

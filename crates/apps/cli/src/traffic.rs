@@ -13,9 +13,8 @@ use std::ops::ControlFlow;
 use crate::Failure;
 use crate::interrupt::{self, is_set};
 use crate::out::say;
-use crate::progress::bar;
+use crate::progress::{bar, position};
 use crate::results::{Printed, envelope};
-use crate::simulations::position;
 use crate::sweeps::run_all;
 
 /// `quincunx sim traffic`.
