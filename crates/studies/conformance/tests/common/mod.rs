@@ -20,9 +20,10 @@ pub(crate) fn fabric(name: &str) -> Scenario {
 /// A parameter of designs whose hosts wait for their peer's buffers: how much is free again goes with data, or in a message without any.
 const CREDITS: &str = "hosts.window";
 
-/// Whether it is a matter of timing how much is told with which message.
+/// Whether it is a matter of timing how much is told with which message: a ring's token against the data tells of as many free buffers as
+/// there are when it comes by.
 pub(crate) fn tells_credits(trial: &Trial) -> bool {
-    trial.sets(CREDITS)
+    trial.sets(CREDITS) || trial.design.name() == "ring" && trial.collective.root().is_some()
 }
 
 /// Holds a run against the first driver's in the way that always holds.
@@ -31,9 +32,7 @@ pub(crate) fn same(trial: &Trial, first: &Run, run: &Run) -> Result<(), String> 
         return Err("gives another result".to_owned());
     }
     let design = trial.design.name();
-    // A ring's token against the data tells of as many free buffers as there are when it comes by.
-    let has_token = design == "ring" && trial.collective.root().is_some();
-    if tells_credits(trial) || has_token || INTERLEAVING.contains(&design) {
+    if tells_credits(trial) || INTERLEAVING.contains(&design) {
         let has_credits = trial.design.defaults().has(CREDITS);
         let payloads = |run: &Run| {
             let mut payloads = run.payloads();
