@@ -1,6 +1,6 @@
 //! `quincunx perf`.
 
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use quincunx_collective::{Collective, DataType, Op, ReduceOp};
 use quincunx_control_grpc::Managers;
 use quincunx_design::{AnyDesign, Catalog, FabricKind};
@@ -28,8 +28,9 @@ use crate::running::{Running, check_addresses};
 /// How long the manager waits for a word of ranks that another program has started.
 const SILENCE: [&str; 2] = ["--keep-alive", "60s"];
 
-/// Why nothing is lost, and nothing written down, where no frame is a process's of ours.
-const NOBODY_LOSES: &str = "expected no faults and no --pcap with --switch-launcher, found some: all frames are the devices'; leave it out";
+/// Why nothing is lost where no frame is a process's of ours.
+const NOBODY_LOSES: &str =
+    "expected no faults with --switch-launcher, found some: all frames are the devices'; leave it out";
 
 /// The parameter that says that ranks' queue pairs cannot skip PSNs.
 const STANDARD_VERBS: &str = "group.standard_verbs";
@@ -56,6 +57,8 @@ enum PerfLink {
 
 /// `quincunx perf`.
 #[derive(Args)]
+#[command(group = ArgGroup::new("limit").multiple(true).args(["rate", "fabric"]))]
+#[command(mut_arg("identity", |identity| identity.requires("manager")))]
 #[command(after_help = "Examples:
   quincunx perf all_reduce --ranks 8 --design epic-3
   quincunx perf all_reduce --design epic-1,epic-2,epic-3,ring --tree tree-2x4 --sizes 4KiB:16MiB:4
@@ -127,7 +130,7 @@ pub(crate) struct Perf {
     #[arg(short = 'r', long)]
     root: Option<u16>,
     /// Where the processes run
-    #[arg(long, value_enum, default_value_t = PerfLink::Udp)]
+    #[arg(long, value_enum, default_value_t = PerfLink::Udp, requires_if("paced", "limit"))]
     link: PerfLink,
     /// What frames come and go by at the ports of --link ports: links that XDP sockets send by have no --rate
     #[arg(long, value_enum, default_value_t)]
@@ -178,7 +181,7 @@ pub(crate) struct Perf {
     #[arg(long, value_name = "PROGRAM", conflicts_with = "manager")]
     rank_launcher: Option<PathBuf>,
     /// The same for each switch, whose queue pairs are those of a device then, too: for designs whose connections end there (epic-1)
-    #[arg(long, value_name = "PROGRAM", requires = "rank_launcher")]
+    #[arg(long, value_name = "PROGRAM", requires = "rank_launcher", conflicts_with = "pcap")]
     switch_launcher: Option<PathBuf>,
     #[command(flatten)]
     tuning: Tuning,
@@ -194,78 +197,8 @@ pub(crate) struct Perf {
 
 impl Perf {
     pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
-        if self.rate.is_some() && self.link == PerfLink::Udp {
-            return Err(Failure::Input(
-                "expected --link paced or netns with --rate, found --link udp, which is as fast as the machine; name one"
-                    .into(),
-            ));
-        }
-        if self.link == PerfLink::Paced && self.rate.is_none() && self.fabric.is_none() {
-            return Err(Failure::Input(
-                "expected --rate with --link paced, found none; say what a link carries, such as --rate 200Mbit/s"
-                    .into(),
-            ));
-        }
-        if self.sockets == Sockets::Xdp
-            && (self.link != PerfLink::Ports || self.rate.is_some() || self.fabric.is_some())
-        {
-            return Err(Failure::Input(
-                "expected --link ports without --rate or --fabric with --sockets xdp, found another: the queue that limits a link is passed by; leave it out"
-                    .into(),
-            ));
-        }
-        let loopback = match self.link {
-            PerfLink::Udp => Some("udp"),
-            PerfLink::Paced => Some("paced"),
-            PerfLink::Netns | PerfLink::Ports => None,
-        };
-        if let Some(link) = loopback.filter(|_| self.mtu.is_some()) {
-            return Err(Failure::Input(format!(
-                "expected --link netns with --mtu, found --link {link}; loopback has an MTU of its own"
-            )));
-        }
-        // A fabric that runs already has links of its own.
-        let transport = self.tuning.transport;
-        if self.link != PerfLink::Udp && !self.addresses.is_empty() {
-            return Err(Failure::Input(
-                "expected --link udp with --addresses, found another, whose ranks have a link and an address each; leave one out"
-                    .into(),
-            ));
-        }
-        let needs_ethernet = match transport {
-            Transport::Udp => false,
-            Transport::Packet => true,
-            Transport::Verbs => self.manager.is_none(),
-        };
-        if let Some(link) = loopback.filter(|_| needs_ethernet) {
-            return Err(Failure::Input(format!(
-                "expected --link netns with --transport {transport}, found --link {link}; loopback is no Ethernet"
-            )));
-        }
-        if self.tuning.transport == Transport::Verbs && self.manager.is_some() && self.tuning.has_faults() {
-            return Err(Failure::Input(
-                "expected no faults with --transport verbs and --manager, found some: frames are the devices', and the switches run already"
-                    .into(),
-            ));
-        }
-        if self.switch_launcher.is_some() {
-            self.check_switch_launcher()?;
-        }
-        if self.cores > 1 && self.link != PerfLink::Udp {
-            return Err(Failure::Input(
-                "expected --link udp with --cores, found another; other links lead to one address of a switch".into(),
-            ));
-        }
-        let links = match self.link {
-            PerfLink::Udp => RealLinks::LOOPBACK,
-            PerfLink::Paced => RealLinks::PACED,
-            // A scenario's links have a rate; those that nobody says anything of are as fast as the machine.
-            PerfLink::Netns | PerfLink::Ports => {
-                let is_limited = self.rate.is_some() || self.fabric.is_some();
-                let over_ipv4 = RealLinks { mtu: self.mtu(), is_limited };
-                if self.ipv6 { over_ipv4.over_ipv6() } else { over_ipv4 }
-            }
-        };
+        self.check_together()?;
+        let links = self.links();
         let scenario = self.scenario(catalog, links)?;
         let shape = scenario.fabric.shape().ok_or_else(|| {
             Failure::Input(format!(
@@ -291,26 +224,24 @@ impl Perf {
             _ => collective_options.sizes("4KiB:16MiB:4")?.into_iter().map(ByteCount::bytes).collect(),
         };
         memory::refuse_more(sizes.iter().copied().max().unwrap_or_default(), shape.ranks())?;
-        if self.tuning.transport != Transport::Udp && !matches!(shape, Shape::Tree(_)) {
+        let transport = self.tuning.transport;
+        if transport != Transport::Udp && !matches!(shape, Shape::Tree(_)) {
             return Err(Failure::Input(format!(
                 "expected --transport udp on {shape}, found {transport}, which serves one link; leave it out"
             )));
         }
-        if let Some(design) = designs.iter().find(|design| design.about().framing != Framing::RoceV2)
-            && self.link == PerfLink::Ports
-        {
-            return Err(Failure::Input(format!(
-                "expected designs of roce-v2 frames with --link ports, found {}; run it with --link netns",
-                design.name()
-            )));
-        }
-        if let Some(design) = designs.iter().find(|design| design.about().framing != Framing::RoceV2)
-            && self.cores > 1
-        {
-            return Err(Failure::Input(format!(
-                "expected designs of roce-v2 frames with --cores, found {}, whose frames pass the switch on their way to others; leave it out",
-                design.name()
-            )));
+        if let Some(design) = designs.iter().find(|design| design.about().framing != Framing::RoceV2) {
+            let name = design.name();
+            if self.link == PerfLink::Ports {
+                return Err(Failure::Input(format!(
+                    "expected designs of roce-v2 frames with --link ports, found {name}; run it with --link netns"
+                )));
+            }
+            if self.cores > 1 {
+                return Err(Failure::Input(format!(
+                    "expected designs of roce-v2 frames with --cores, found {name}, whose frames pass the switch on their way to others; leave it out"
+                )));
+            }
         }
         check_addresses(&self.addresses, shape.ranks())?;
         let setup = GroupsSetup::new(catalog, &designs, &scenario).map_err(Failure::input)?;
@@ -320,28 +251,7 @@ impl Perf {
             // They run already, or the manager says which are missing.
             plan.setup.switches = 0;
         }
-        if self.ipv6 && matches!(self.link, PerfLink::Udp | PerfLink::Paced) {
-            return Err(Failure::Input(
-                "expected --link netns or ports with --ipv6, found loopback, where IPv6 has one address for all; name one of the two".into(),
-            ));
-        }
-        let kind = match self.link {
-            PerfLink::Udp => LinkKind::Udp,
-            PerfLink::Paced => LinkKind::Paced {
-                rate: links.rate(&scenario.fabric).ok_or_else(|| {
-                    Failure::Input(format!(
-                        "expected a fabric of packets with --link paced, found {}; name another",
-                        scenario.place()
-                    ))
-                })?,
-            },
-            PerfLink::Netns => LinkKind::Netns { rate: links.rate(&scenario.fabric), mtu: self.mtu() },
-            PerfLink::Ports => LinkKind::Ports {
-                rate: links.rate(&scenario.fabric),
-                mtu: self.mtu(),
-                sockets: self.sockets.into(),
-            },
-        };
+        let kind = self.kind(links, &scenario)?;
         let lossy = scenario.faults.loss.clone().filter(|loss| loss.probability.value() > 0.0);
         if lossy.is_some() && self.switch_launcher.is_some() {
             return Err(Failure::Input(NOBODY_LOSES.into()));
@@ -360,12 +270,6 @@ impl Perf {
         let program = std::env::current_exe().map_err(Failure::input)?;
         let mut nodes = self.tuning.arguments(lossy.is_none());
         if let Some(identity) = &self.identity_options.identity {
-            if self.manager.is_none() {
-                return Err(Failure::Input(
-                    "expected --manager with --identity, found none; name the manager, or leave it out"
-                        .into(),
-                ));
-            }
             nodes.extend(["--identity".to_owned(), identity.display().to_string()]);
         }
         let running = match &self.manager {
@@ -427,18 +331,90 @@ impl Perf {
         Ok(())
     }
 
-    /// Refuses what switches that devices serve cannot do.
-    fn check_switch_launcher(&self) -> Result<(), Failure> {
-        if self.tuning.transport != Transport::Verbs || self.link != PerfLink::Netns {
-            return Err(Failure::Input(format!(
-                "expected --transport verbs and --link netns with --switch-launcher, found --transport {}; say both, or leave it out",
-                self.tuning.transport
-            )));
+    /// Refuses options that do not go together. clap refuses those that never do; these depend on what the options say.
+    fn check_together(&self) -> Result<(), Failure> {
+        let (link, transport) = (self.link, self.tuning.transport);
+        let is_loopback = matches!(link, PerfLink::Udp | PerfLink::Paced);
+        let has_limit = self.rate.is_some() || self.fabric.is_some();
+        let has_faults = self.tuning.has_faults();
+        let is_device = self.switch_launcher.is_some();
+        // A fabric that runs already has links of its own.
+        let needs_ethernet =
+            transport == Transport::Packet || (transport == Transport::Verbs && self.manager.is_none());
+        let together = [
+            (
+                link == PerfLink::Udp && self.rate.is_some(),
+                "expected --link paced or netns with --rate, found --link udp, which is as fast as the machine; name one",
+            ),
+            (
+                self.sockets == Sockets::Xdp && (link != PerfLink::Ports || has_limit),
+                "expected --link ports without --rate or --fabric with --sockets xdp, found another: the queue that limits a link is passed by; leave it out",
+            ),
+            (
+                is_loopback && self.mtu.is_some(),
+                "expected --link netns or ports with --mtu, found loopback, which has an MTU of its own; name one of the two",
+            ),
+            (
+                link != PerfLink::Udp && !self.addresses.is_empty(),
+                "expected --link udp with --addresses, found another, whose ranks have a link and an address each; leave one out",
+            ),
+            (
+                is_loopback && needs_ethernet,
+                "expected --link netns with --transport packet or verbs, found loopback, which is no Ethernet; name it",
+            ),
+            (
+                transport == Transport::Verbs && self.manager.is_some() && has_faults,
+                "expected no faults with --transport verbs and --manager, found some: frames are the devices', and the switches run already",
+            ),
+            (
+                is_device && (transport != Transport::Verbs || link != PerfLink::Netns),
+                "expected --transport verbs and --link netns with --switch-launcher, found another; say both, or leave it out",
+            ),
+            (is_device && has_faults, NOBODY_LOSES),
+            (
+                link != PerfLink::Udp && self.cores > 1,
+                "expected --link udp with --cores, found another; other links lead to one address of a switch",
+            ),
+            (
+                is_loopback && self.ipv6,
+                "expected --link netns or ports with --ipv6, found loopback, where IPv6 has one address for all; name one of the two",
+            ),
+        ];
+        match together.into_iter().find(|(is_wrong, _)| *is_wrong) {
+            Some((_, why)) => Err(Failure::Input(why.into())),
+            None => Ok(()),
         }
-        if self.tuning.has_faults() || self.pcap.is_some() {
-            return Err(Failure::Input(NOBODY_LOSES.into()));
+    }
+
+    /// What links can honour of a scenario.
+    fn links(&self) -> RealLinks {
+        match self.link {
+            PerfLink::Udp => RealLinks::LOOPBACK,
+            PerfLink::Paced => RealLinks::PACED,
+            // A scenario's links have a rate; those that nobody says anything of are as fast as the machine.
+            PerfLink::Netns | PerfLink::Ports => {
+                let is_limited = self.rate.is_some() || self.fabric.is_some();
+                let over_ipv4 = RealLinks { mtu: self.mtu(), is_limited };
+                if self.ipv6 { over_ipv4.over_ipv6() } else { over_ipv4 }
+            }
         }
-        Ok(())
+    }
+
+    /// Where the processes run, with what the scenario says of links.
+    fn kind(&self, links: RealLinks, scenario: &Scenario) -> Result<LinkKind, Failure> {
+        let (rate, mtu) = (links.rate(&scenario.fabric), self.mtu());
+        Ok(match (self.link, rate) {
+            (PerfLink::Udp, _) => LinkKind::Udp,
+            (PerfLink::Paced, Some(rate)) => LinkKind::Paced { rate },
+            (PerfLink::Paced, None) => {
+                return Err(Failure::Input(format!(
+                    "expected a fabric of packets with --link paced, found {}; name another",
+                    scenario.place()
+                )));
+            }
+            (PerfLink::Netns, rate) => LinkKind::Netns { rate, mtu },
+            (PerfLink::Ports, rate) => LinkKind::Ports { rate, mtu, sockets: self.sockets.into() },
+        })
     }
 
     /// Refuses what the library that programs use does not do, if it is asked for.

@@ -236,11 +236,6 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
         &self.engine
     }
 
-    /// The engine, to hand memory to and take it from. Orders go through [`command`](Self::command).
-    pub fn engine_mut(&mut self) -> &mut E {
-        &mut self.engine
-    }
-
     /// The codec, whose tables may change while the node runs.
     pub fn codec_mut(&mut self) -> &mut C {
         &mut self.io.codec

@@ -4,10 +4,7 @@
 use alloc::vec::Vec;
 use quincunx_collective::Rank;
 use quincunx_engine::verbs::QpIndex;
-use quincunx_fabric::MeshShape;
 use quincunx_wire::multiwrite::{Destinations, MAX_RANKS};
-
-use crate::ways::hops_on_mesh;
 
 /// A node's table. It stays as it is: nothing is added for a write.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -87,23 +84,6 @@ impl Table {
             }
         }
         Ok(Self { rank, ranks, neighbours, routes })
-    }
-
-    /// The table of node `rank` of a full mesh, whose queue pairs lead to the others in rank order. The usual way is the direct one;
-    /// within a domain there are also those by way of the ranks of the next domain, the partner first (3.1), and to another domain the one
-    /// by way of the rank of the same index there.
-    ///
-    /// # Errors
-    /// If the mesh has more ranks than bitmaps hold, or not this one.
-    pub fn full_mesh(shape: MeshShape, rank: Rank) -> Result<Self, TableError> {
-        let ranks = shape.ranks();
-        let queue_pair_to = |peer: u16| QpIndex(if peer < rank.0 { peer } else { peer - 1 });
-        let ways = |to: u16| {
-            let hops = hops_on_mesh((shape.domains(), shape.members()), rank.0, to);
-            hops.into_iter().filter(|_| to != rank.0).map(queue_pair_to).collect()
-        };
-        let neighbours = (0..ranks).filter(|peer| *peer != rank.0).map(Rank).collect();
-        Self::new(rank, ranks, neighbours, (0..ranks).map(ways).collect())
     }
 
     /// This node.

@@ -163,13 +163,6 @@ impl Layout {
         Self::new(Wiring::Tree { parents: vec![None], hosts: vec![0; hosts] }, mtu, rate)
     }
 
-    /// A spine, `leaves` switches below it, and `hosts` hosts at each leaf.
-    pub fn two_level(leaves: usize, hosts: usize, mtu: u16, rate: Option<BitRate>) -> Self {
-        let parents = std::iter::once(None).chain(std::iter::repeat_n(Some(0), leaves)).collect();
-        let hosts = (0..leaves * hosts).map(|host| 1 + host / hosts).collect();
-        Self::new(Wiring::Tree { parents, hosts }, mtu, rate)
-    }
-
     /// `hosts` hosts, each joined with each.
     pub fn mesh(hosts: usize, mtu: u16, rate: Option<BitRate>) -> Self {
         Self::new(Wiring::Mesh { hosts }, mtu, rate)
@@ -518,9 +511,6 @@ mod tests {
 
     #[test]
     fn nodes_have_addresses_of_their_own() {
-        let layout = Layout::two_level(2, 2, 1500, None);
-        let expected = Wiring::Tree { hosts: vec![1, 1, 2, 2], parents: vec![None, Some(0), Some(0)] };
-        assert_eq!(layout.wiring, expected);
         assert_eq!(NetnsNode::Host(3).address(), IpAddr::from([10, 77, 0, 4]));
         assert_eq!(NetnsNode::Switch(2).address(), IpAddr::from([10, 77, 0, 194]));
     }
@@ -568,7 +558,7 @@ mod tests {
         let named = |ports: &[(NetnsNode, &str)]| {
             ports.iter().map(|(node, port)| (*node, (*port).to_owned())).collect::<Vec<_>>()
         };
-        let tree = Layout::two_level(2, 1, 1500, None).wiring;
+        let tree = Wiring::Tree { parents: vec![None, Some(0), Some(0)], hosts: vec![1, 2] };
         assert_eq!(tree.ports(1), named(&[(switch(0), "above"), (host(0), "h0")]));
         assert_eq!(tree.ports(0), named(&[(switch(1), "s1"), (switch(2), "s2")]));
         let spines = [(switch(0), "s0"), (switch(1), "s1"), (host(2), "h2"), (host(3), "h3")];

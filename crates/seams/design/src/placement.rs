@@ -27,10 +27,6 @@ pub enum FabricKind {
 }
 
 impl FabricKind {
-    /// Every kind.
-    pub const ALL: [Self; 6] =
-        [Self::Tree, Self::Ring, Self::Mesh, Self::Servers, Self::Memory, Self::MemoryMesh];
-
     /// Whether ranks speak with each other by queue pairs there; otherwise accelerators issue reads and writes by themselves.
     pub const fn has_queue_pairs(self) -> bool {
         !matches!(self, Self::Memory)

@@ -56,11 +56,6 @@ impl FaultPlan {
         FaultRates { loss, ..FaultRates::default() }.into()
     }
 
-    /// These frames are lost, counted from 0 in the order in which they are sent.
-    pub fn losing_frames(frames: impl IntoIterator<Item = u64>) -> Self {
-        Self::listed(frames.into_iter().map(|frame| (frame, Fate::Lost)))
-    }
-
     /// These frames have these fates, counted from 0 in the order in which they are sent.
     pub fn listed(fates: impl IntoIterator<Item = (u64, Fate)>) -> Self {
         Self { rates: FaultRates::default(), fates: fates.into_iter().collect() }

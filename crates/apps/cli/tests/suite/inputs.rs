@@ -42,7 +42,7 @@ fn an_option_that_means_nothing_with_the_collective_is_refused_by_name() {
     }
     refused(&["perf", "all_reduce", "--mtu", "9000"], "--mtu");
     refused(&["perf", "all_reduce", "--rate", "1Gbit/s"], "--link paced or netns");
-    refused(&["perf", "all_reduce", "--link", "paced"], "expected --rate");
+    refused(&["perf", "all_reduce", "--link", "paced"], "--rate");
     refused(&["perf", "all_reduce", "--link", "paced", "--rate", "1Gbit/s", "--mtu", "1500"], "--mtu");
     refused(&["perf", "all_to_all", "--root", "1"], "--root");
     refused(&["perf", "gather", "--op", "max"], "--op");

@@ -170,7 +170,7 @@ fn what_is_wrong_with_files_is_said_in_a_line() {
             "manager --listen 127.0.0.1:0 --audit /nowhere/audit".into(),
             "expected to add to the audit log /nowhere/audit",
         ),
-        ("perf all_reduce --identity /nowhere.pem".into(), "expected --manager with --identity"),
+        ("perf all_reduce --identity /nowhere.pem".into(), "--manager <HOST:PORT>"),
     ] {
         let error = error(&quincunx(&arguments));
         assert!(error.contains(says), "{arguments}: {error}");

@@ -211,7 +211,7 @@ fn crossing(pausing_links: u32, since: Instant, faults: Option<FaultPlan>) -> Ve
 fn pauses_begin_and_end_alike_however_frames_were_put_off() {
     for links in [1, 2] {
         for since in [0, 610, 1_300, 2_450] {
-            let each = crossing(links, nanos(since), Some(FaultPlan::losing_frames([])));
+            let each = crossing(links, nanos(since), Some(FaultPlan::listed([])));
             assert_eq!(each.len() as u64, 2 * FRAMES);
             assert_eq!(crossing(links, nanos(since), None), each, "{links} links pause from {since} ns on");
         }

@@ -287,7 +287,7 @@ fn faults_that_begin_where_frames_were_put_off_leave_them_so() {
     let expected = crowd_through_a_bottleneck(false, 4, 40, |_| ());
     let found = crowd_through_a_bottleneck(false, 4, 40, |simulation| {
         let last = simulation.statistics().nth(2).unwrap().0;
-        simulation.set_faults(last, FaultPlan::losing_frames([]));
+        simulation.set_faults(last, FaultPlan::listed([]));
     });
     assert_eq!((numbers(&found), times(&found)), (numbers(&expected), times(&expected)));
 }
@@ -319,7 +319,7 @@ fn background_traffic_takes_its_share_of_the_rate() {
 fn a_lost_frame_takes_its_time_on_the_wire() {
     let (mut simulation, [a, _]) = pair(1);
     let direction = simulation.statistics().next().unwrap().0;
-    simulation.set_faults(direction, FaultPlan::losing_frames([0, 2]));
+    simulation.set_faults(direction, FaultPlan::listed([0, 2].map(|frame| (frame, Fate::Lost))));
     simulation.command(a, send(4, 40)).unwrap();
     let told = finish(&mut simulation);
     assert_eq!(numbers(&told), [1, 3]);
@@ -441,7 +441,7 @@ fn an_observer_sees_what_becomes_of_a_frame() {
     let mut simulation = Simulation::with_observer(Wire::default(), 1, Fates::default());
     let nodes = [simulation.add_node(Toy::end()), simulation.add_node(Toy::end())];
     let link = simulation.connect((nodes[0], &[PORT]), (nodes[1], &[PORT]), slow_link());
-    simulation.set_faults(link.forward(), FaultPlan::losing_frames([1]));
+    simulation.set_faults(link.forward(), FaultPlan::listed([(1, Fate::Lost)]));
     simulation.command(nodes[0], send(2, 40)).unwrap();
     finish(&mut simulation);
     assert_eq!(simulation.observer().0, [Some(Fate::Delivered), Some(Fate::Lost)]);

@@ -108,7 +108,8 @@ fn run<T: Transport>(
 #[test]
 fn hosts_and_switches_of_a_tree_reach_each_other() {
     let _leave = need!(leave());
-    for fabric in of_both_families(Layout::two_level(2, 1, 1500, None)) {
+    let tree = Wiring::Tree { parents: vec![None, Some(0), Some(0)], hosts: vec![1, 2] };
+    for fabric in of_both_families(Layout::new(tree, 1500, None)) {
         let job = Job { count: 100, length: 1000, window: 64 };
         transfer(&fabric, (NetnsNode::Host(0), udp), (NetnsNode::Host(1), udp), job);
         transfer(&fabric, (NetnsNode::Host(0), udp), (NetnsNode::Switch(1), udp), job);

@@ -22,14 +22,27 @@ fn config(ports: u16) -> Config {
 
 /// A node whose engine takes nothing for lost on a machine that is busy: what it counts is exact.
 fn patient(local: SocketAddr, peer: SocketAddr, udp: UdpOptions) -> ToyNode {
-    let mut node = open(local, &[peer], udp, NodeOptions::default());
-    *node.engine_mut() =
-        Transfer::new(Config { retry: Duration::from_secs(10), ..config(1) }).expect("valid");
-    node
+    open_with(
+        Config { retry: Duration::from_secs(10), ..config(1) },
+        local,
+        &[peer],
+        udp,
+        NodeOptions::default(),
+    )
 }
 
 fn open(local: SocketAddr, peers: &[SocketAddr], udp: UdpOptions, options: NodeOptions) -> ToyNode {
-    let engine = Transfer::new(config(peers.len() as u16)).expect("a valid configuration");
+    open_with(config(peers.len() as u16), local, peers, udp, options)
+}
+
+fn open_with(
+    config: Config,
+    local: SocketAddr,
+    peers: &[SocketAddr],
+    udp: UdpOptions,
+    options: NodeOptions,
+) -> ToyNode {
+    let engine = Transfer::new(config).expect("a valid configuration");
     let transport = UdpTransport::open(local, udp).expect("a free loopback address");
     let codec = ToyCodec { peers: peers.to_vec(), tos: 0 };
     Node::new(engine, peers.len() as u16, codec, transport, options).expect("a node")
@@ -128,9 +141,8 @@ fn no_datagram_holds_more_frames_than_asked() {
 #[test]
 fn a_turn_sends_so_much_and_then_looks_what_has_come() {
     let (local, peer) = (address(18, 0), address(18, 1));
-    let mut node = open(local, &[peer], UdpOptions::default(), NodeOptions::default());
-    *node.engine_mut() =
-        Transfer::new(Config { window: 100_000, ..config(1) }).expect("a valid configuration");
+    let wide = Config { window: 100_000, ..config(1) };
+    let mut node = open_with(wide, local, &[peer], UdpOptions::default(), NodeOptions::default());
     node.command(Command::Send { port: PortId(0), count: 100_000, length: 100 }).expect("port 0 exists");
     UdpSocket::bind(peer).expect("the peer's address").send_to(&[9; 9], local).expect("loopback");
     while node.dropped().is_empty() {
@@ -425,7 +437,7 @@ fn an_address_in_use_is_refused_in_one_line() {
 #[test]
 fn listed_frames_are_lost_on_the_way_and_sent_again() {
     let (mut a, mut b) = pair(40, UdpOptions::default());
-    a.set_faults(address(40, 1), FaultPlan::losing_frames([0, 9]), 0);
+    a.set_faults(address(40, 1), FaultPlan::listed([0, 9].map(|frame| (frame, Fate::Lost))), 0);
     let (frames, _) = transfer(&mut a, &mut b, 20, 100);
     assert_eq!(frames, 20);
     assert_eq!(a.dropped().get(&Dropped::InjectedLoss), Some(&2));

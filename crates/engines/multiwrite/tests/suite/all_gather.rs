@@ -1,15 +1,14 @@
 //! AllGather over MultiWrite: two groups of four in a full mesh, each of which relays for the other.
 
-use crate::common::{Graph, Port, Random, config, port, step};
+use crate::common::{Graph, Port, Random, config, full_mesh, port, step};
 use proptest::prelude::*;
 use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction, noise};
 use quincunx_engine::Terms;
 use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RequestError, Slice, WorkId,
 };
-use quincunx_fabric::MeshShape;
 use quincunx_multiwrite::{
-    AllGather, AllGatherConfig, AllGatherConfigError, Part, Paths, RELAY, RelayCost, Strategy, Table, split,
+    AllGather, AllGatherConfig, AllGatherConfigError, Part, Paths, RELAY, RelayCost, Strategy, split,
 };
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
 
@@ -18,10 +17,6 @@ const MEMBERS: usize = 4;
 const SLOTS: usize = 16;
 const DATA: usize = 8;
 
-fn shape() -> MeshShape {
-    MeshShape::new(RANKS as u16 / MEMBERS as u16, MEMBERS as u16).unwrap()
-}
-
 fn parts(strategy: Strategy, relays: u16) -> Vec<Part> {
     let rate = BitRate::new(1_200_000_000).unwrap();
     let relay = (RelayCost::default(), ByteCount::new(DATA as u64));
@@ -29,7 +24,7 @@ fn parts(strategy: Strategy, relays: u16) -> Vec<Part> {
 }
 
 fn gather_config(graph: &Graph, rank: usize, parts: Vec<Part>) -> AllGatherConfig {
-    let table = Table::full_mesh(shape(), Rank(rank as u16)).unwrap();
+    let table = full_mesh(((RANKS / MEMBERS) as u16, MEMBERS as u16), rank as u16);
     let writer = quincunx_multiwrite::WriterConfig { table, ..config(graph, rank, SLOTS, DATA) };
     let first = rank / MEMBERS * MEMBERS;
     let group = (first..first + MEMBERS).map(|rank| Rank(rank as u16)).collect();

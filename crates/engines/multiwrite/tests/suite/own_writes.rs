@@ -1,14 +1,13 @@
 //! Writes of the application's own: they end when every destination has them, and only then.
 
-use crate::common::{Graph, Port, Random, config, port, step};
+use crate::common::{Graph, Port, Random, config, full_mesh, port, step};
 use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction};
 use quincunx_engine::Terms;
 use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RegionId, RequestError, Slice, WorkId,
 };
 use quincunx_engine::writes::{Notice, OneSided, Target, WriteError};
-use quincunx_fabric::MeshShape;
-use quincunx_multiwrite::{Table, WriterConfig, Writes};
+use quincunx_multiwrite::{WriterConfig, Writes};
 use quincunx_units::Instant;
 
 const RANKS: usize = 4;
@@ -35,7 +34,7 @@ impl Ranks {
         let graph = Graph::mesh(RANKS);
         let mut ports: Vec<Port> = (0..RANKS).map(|rank| port(&graph, rank)).collect();
         let program = |rank: usize| {
-            let table = Table::full_mesh(MeshShape::new(2, 2).unwrap(), Rank(rank as u16)).unwrap();
+            let table = full_mesh((2, 2), rank as u16);
             Writes::new(WriterConfig { table, ..config(&graph, rank, SLOTS, DATA) })
         };
         let mut programs: Vec<Writes> = (0..RANKS).map(program).collect();

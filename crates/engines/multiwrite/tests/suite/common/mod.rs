@@ -132,6 +132,26 @@ impl Graph {
     }
 }
 
+/// The table of a rank of a full mesh, whose queue pairs lead to the others in rank order. The direct way comes first, then those over the
+/// next domain, the partner first (3.1), or to another domain over the partner there.
+pub fn full_mesh((domains, members): (u16, u16), rank: u16) -> Table {
+    let (domain, index) = (rank / members, rank % members);
+    let partner = |domain: u16, ahead: u16| domain * members + (index + ahead) % members;
+    let ways = |to: u16| {
+        let relays: Vec<u16> = match to / members {
+            own if own == domain => {
+                (0..members).map(|ahead| partner((domain + 1) % domains, ahead)).collect()
+            }
+            other => vec![partner(other, 0)],
+        };
+        let hops = std::iter::once(to).chain(relays.into_iter().filter(|relay| *relay != to));
+        hops.filter(|_| to != rank).map(|peer| QpIndex(peer - u16::from(peer > rank))).collect()
+    };
+    let ranks = domains * members;
+    let neighbours = (0..ranks).filter(|peer| *peer != rank).map(Rank).collect();
+    Table::new(Rank(rank), ranks, neighbours, (0..ranks).map(ways).collect()).unwrap()
+}
+
 /// Moves one message of one queue pair, if there is a place for it; the completions at both ends: who, on which queue pair, what.
 pub fn step<P: Payload>(
     graph: &Graph,
