@@ -130,7 +130,7 @@ pub(crate) struct Perf {
     /// Where the processes run
     #[arg(long, value_enum, default_value_t = PerfLink::Udp)]
     link: PerfLink,
-    /// What frames come and go by at the ports of --link ports: links that XDP sockets send by have no --rate
+    /// Sockets at the ports of --link ports; links with XDP sockets have no --rate
     #[arg(long, value_enum, default_value_t)]
     sockets: Sockets,
     /// Use the fabric of this manager, which runs already, and start ranks alone
@@ -186,7 +186,7 @@ pub(crate) struct Perf {
     /// Write every node's frames to a file in this folder (pcapng, for Wireshark)
     #[arg(long)]
     pcap: Option<PathBuf>,
-    /// How long ranks wait for each other to form a group; then the run ends, and says who is missing
+    /// Time limit for ranks to form a group; after it the run ends and names the missing ones
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     join_timeout: Duration,
     #[command(flatten)]

@@ -192,10 +192,7 @@ impl Params for EpicParams {
             ("group.slots", "Mode-III: packets in each of a switch's pipes; a window if not said"),
             ("group.run_ahead", "Mode-III: fast ranks run ahead of slow ones, as far as the pipes reach"),
             ("group.synchronize_rates", "Mode-III: answer ranks that are ahead, so that they slow down"),
-            (
-                "group.overlap",
-                "begin the next Reduce or Broadcast at once; otherwise when the one before is over",
-            ),
+            ("group.overlap", "begin the next Reduce or Broadcast before the last one ends"),
             (
                 "group.confirm",
                 "all but AllReduce and Barrier end when all ranks have confirmed the same; otherwise as papers count",

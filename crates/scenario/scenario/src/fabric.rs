@@ -28,7 +28,7 @@ pub enum Fabric {
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(try_from = "crate::listed::Keys")]
 pub struct PacketFabric {
-    /// What it is, in a line.
+    /// A one-line description.
     pub summary: Option<String>,
     /// How hosts and switches are joined.
     pub topology: TopologyName,
@@ -59,7 +59,7 @@ pub struct PacketLink {
     pub rate: BitRate,
     /// From the moment a bit is sent to the moment it arrives.
     pub latency: Duration,
-    /// Bytes that any frame takes beside its payload; what Ethernet, IP, UDP and RoCE really take if it is not said.
+    /// Bytes of headers and framing in each frame; default: those of Ethernet, IP, UDP and RoCE.
     pub framing: Option<ByteCount>,
 }
 
@@ -67,7 +67,7 @@ pub struct PacketLink {
 #[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryFabric {
-    /// What it is, in a line.
+    /// A one-line description.
     pub summary: Option<String>,
     /// Accelerators.
     pub accelerators: u16,
@@ -107,7 +107,7 @@ pub struct AcceleratorSetup {
 #[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MeshFabric {
-    /// What it is, in a line.
+    /// A one-line description.
     pub summary: Option<String>,
     /// Domains; each runs the collective for itself.
     pub groups: u16,
@@ -121,7 +121,7 @@ pub struct MeshFabric {
 #[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryMeshFabric {
-    /// What it is, in a line.
+    /// A one-line description.
     pub summary: Option<String>,
     /// Domains; each runs the collective for itself.
     pub groups: u16,
@@ -135,7 +135,7 @@ pub struct MemoryMeshFabric {
 #[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServersFabric {
-    /// What it is, in a line.
+    /// A one-line description.
     pub summary: Option<String>,
     /// Servers.
     pub servers: u16,
@@ -253,7 +253,7 @@ impl Fabric {
         }
     }
 
-    /// What it is, in a line.
+    /// A one-line description.
     pub fn summary(&self) -> Option<&str> {
         match self {
             Self::Packet(PacketFabric { summary, .. })

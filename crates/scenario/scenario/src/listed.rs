@@ -13,7 +13,7 @@ use std::fmt;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Keys {
-    /// What it is, in a line.
+    /// A one-line description.
     summary: Option<String>,
     /// A shape: `star-8`, `leaf-spine-8x4x8`; or `[[node]]` and `[[link]]` list everything.
     topology: Option<String>,
@@ -40,7 +40,7 @@ enum Links {
 struct ListedNode {
     /// Its name, for links.
     name: String,
-    /// What it is: a host or a switch.
+    /// A host or a switch.
     kind: ListedKind,
 }
 
@@ -61,10 +61,10 @@ struct ListedLink {
     rate: BitRate,
     /// From the moment a bit is sent to the moment it arrives.
     latency: Duration,
-    /// How many there are side by side.
+    /// Number of parallel links.
     #[serde(default = "one")]
     count: u16,
-    /// What ways over it cost: of all the cheapest are taken.
+    /// Routing cost; frames take the cheapest paths.
     #[serde(default = "one")]
     cost: u16,
 }

@@ -16,7 +16,7 @@ pub struct Measure {
     /// From the accelerators' start to their knowing of the end; else from the first request to the last write response. For fabrics of
     /// memory with switches.
     pub synchronised: bool,
-    /// The time that a collective may take: virtual time, ten seconds if it is not said; on real hosts real time, a minute.
+    /// Time limit of a collective; default: ten seconds of virtual time, or a minute of real time on real hosts.
     pub limit: Option<Duration>,
 }
 
