@@ -40,13 +40,13 @@ enum Command {
     Show(Which),
     /// End a group and free what it holds; of one that failed, remove the record
     Destroy(Which),
-    /// Say why a group does not use the network, or why there is none: which switch, which resource, who holds it
+    /// Explain why a group does not use the network or was refused: which switch, which resource, who holds it
     Why(Which),
 }
 
 #[derive(Args)]
 struct Which {
-    /// Its name or its number
+    /// The group's name or number
     #[arg(value_name = "NAME|NUMBER")]
     group: GroupName,
 }
@@ -83,7 +83,7 @@ struct Create {
     /// Share of the time that the phase takes, in per cent
     #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u8).range(1..=100))]
     duty: u8,
-    /// The longest vector that a rank has
+    /// Length of a rank's longest vector
     #[arg(long, default_value = "16MiB")]
     longest: ByteCount,
     /// Set a parameter of the design

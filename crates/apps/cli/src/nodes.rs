@@ -82,7 +82,7 @@ struct Serve {
     /// Address or host name to serve on; with port 0 the system chooses, and the manager prints the choice
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:4790")]
     listen: ManagerAddress,
-    /// Silence after which a node counts as gone
+    /// Time without a message after which a node counts as gone
     #[arg(long, default_value = "2s")]
     keep_alive: Duration,
     /// Where to keep groups: a file (SQLite), or etcd if the command is built with `--features etcd`. A manager that starts again goes on with them, if their nodes come back
@@ -113,7 +113,7 @@ struct Serve {
     /// File to add a line to for each call that changes something or is refused (JSON)
     #[arg(long, value_name = "FILE")]
     audit: Option<PathBuf>,
-    /// Where Prometheus finds metrics, without TLS: best on loopback; the address is printed
+    /// Address to serve Prometheus metrics on, without TLS: best on loopback; the node prints it
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
     /// Where a browser finds the fabric, its groups and what happens: all of them, for whoever comes, so best on loopback
@@ -467,7 +467,7 @@ pub(crate) struct Switch {
     /// Each port serves one group at a time, as ports with buffers of their own do
     #[arg(long)]
     one_group_a_port: bool,
-    /// Where Prometheus finds metrics, without TLS: best on loopback; the address is printed
+    /// Address to serve Prometheus metrics on, without TLS: best on loopback; the node prints it
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
     #[command(flatten)]

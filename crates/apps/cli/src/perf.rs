@@ -106,7 +106,7 @@ pub(crate) struct Perf {
     /// lists them
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Override>,
-    /// Who relays for a rank of a mesh, paired or full: short for --set relay.relays
+    /// Relays for a rank of a mesh, paired or full: short for --set relay.relays
     #[arg(long)]
     relays: Option<String>,
     /// One size, or first:last:factor, 4K is 4KiB [default: 4KiB:16MiB:4]
@@ -133,7 +133,7 @@ pub(crate) struct Perf {
     /// Sockets at the ports of --link ports; links with XDP sockets have no --rate
     #[arg(long, value_enum, default_value_t)]
     sockets: Sockets,
-    /// Use the fabric of this manager, which runs already, and start ranks alone
+    /// Use the fabric of this running manager, and start only ranks
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["link", "rate", "mtu"])]
     manager: Option<Managers>,
     #[command(flatten)]

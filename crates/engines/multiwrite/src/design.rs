@@ -163,7 +163,7 @@ impl Params for RelayParams {
                 "relay.relays",
                 "who relays for a rank of a mesh: paired (its partner in the next domain) or full (all of it)",
             ),
-            ("relay.piece", "the longest message; a full message of the queue pairs if not said"),
+            ("relay.piece", "the longest message; default: a full message of the queue pairs"),
             ("relay.preparation", "simulated: time to prepare several paths, once a collective"),
             ("relay.message", "simulated: time to receive a message and read its destinations"),
             ("relay.copy", "simulated: time to send one copy of a message"),

@@ -120,7 +120,7 @@ impl Params for HostParams {
             ("hosts.lockstep", "begin a step when all messages of the last one are acknowledged"),
             (
                 "hosts.confirm",
-                "Broadcast and Reduce end when all ranks have confirmed the same; otherwise as papers count",
+                "Broadcast and Reduce end when all ranks have confirmed the same; otherwise, as in papers, when each has sent and received all",
             ),
         ];
         Transport::HELP.into_iter().chain(own).collect()

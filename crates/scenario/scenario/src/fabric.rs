@@ -57,7 +57,7 @@ pub enum TopologyName {
 pub struct PacketLink {
     /// Bits a second.
     pub rate: BitRate,
-    /// From the moment a bit is sent to the moment it arrives.
+    /// Time from sending a bit to its arrival.
     pub latency: Duration,
     /// Bytes of headers and framing in each frame; default: those of Ethernet, IP, UDP and RoCE.
     pub framing: Option<ByteCount>,
@@ -85,7 +85,7 @@ pub struct MemoryFabric {
 pub struct MemoryLink {
     /// Bits a second.
     pub rate: BitRate,
-    /// From the moment a bit is sent to the moment it arrives.
+    /// Time from sending a bit to its arrival.
     pub latency: Duration,
     /// Bytes of a flit; a header is one.
     pub flit: ByteCount,
@@ -99,7 +99,7 @@ pub struct MemoryLink {
 pub struct AcceleratorSetup {
     /// From a request's arrival to its response (SCIN equation 1: L_acc).
     pub response_latency: Duration,
-    /// How fast its kernels add vectors, in bytes of the sum; not said: it takes no time.
+    /// Rate at which its kernels add vectors, in bytes of the sum; default: they take no time.
     pub add_rate: Option<BitRate>,
 }
 
@@ -153,7 +153,7 @@ pub struct ServersFabric {
 pub struct NetworkLink {
     /// Bits a second.
     pub rate: BitRate,
-    /// From the moment a bit is sent to the moment it arrives.
+    /// Time from sending a bit to its arrival.
     pub latency: Duration,
 }
 

@@ -13,7 +13,7 @@ use toml::Spanned;
 pub struct Jobs {
     /// The fabric: a preset, a shape or a file.
     pub fabric: Option<String>,
-    /// Which trees groups get, by the name of the manager's policy: `edge-disjoint` if it is not said.
+    /// The manager's policy for groups' trees; default: `edge-disjoint`.
     pub policy: Option<String>,
     /// Memory of each switch for groups' buffers; default: 64MiB.
     pub memory: Option<ByteCount>,
@@ -41,7 +41,7 @@ struct FileLocation {
 #[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobSetup {
-    /// What people call it; `job-1`, `job-2`, ... in the order of the file if it is not said.
+    /// The job's name; default: `job-1`, `job-2`, ... in the order of the file.
     pub name: Option<String>,
     /// Earliest start.
     #[serde(default)]
@@ -79,7 +79,7 @@ pub struct JobSetup {
 #[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrafficSetup {
-    /// What people call it; `traffic-1`, ... if it is not said.
+    /// The traffic's name; default: `traffic-1`, ....
     pub name: Option<String>,
     /// When it begins. It ends with the last job.
     #[serde(default)]

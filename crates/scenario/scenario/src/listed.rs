@@ -20,7 +20,7 @@ pub(crate) struct Keys {
     link: Links,
     #[serde(default)]
     node: Vec<ListedNode>,
-    /// Which host each rank is on: `packed` (if it is not said), `spread`, `random:SEED` or `0,8,1,9`.
+    /// The host of each rank: `packed` (the default), `spread`, `random:SEED` or `0,8,1,9`.
     #[serde(default, deserialize_with = "text::deserialize")]
     #[schemars(with = "String")]
     placement: RankPlacement,
@@ -59,7 +59,7 @@ struct ListedLink {
     between: [String; 2],
     /// Bits a second of each, each way.
     rate: BitRate,
-    /// From the moment a bit is sent to the moment it arrives.
+    /// Time from sending a bit to its arrival.
     latency: Duration,
     /// Number of parallel links.
     #[serde(default = "one")]

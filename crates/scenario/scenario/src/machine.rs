@@ -17,7 +17,7 @@ pub struct MachineSetup {
     pub sms: Option<u16>,
     /// Blocks that an SM holds at once.
     pub blocks_per_sm: u8,
-    /// What all SMs together reach in products of matrices; if it is not said, the data sheet's times `tensor_efficiency`.
+    /// Rate of matrix products on all SMs together; default: the data sheet's times `tensor_efficiency`.
     pub tensor: Option<FlopRate>,
     /// Rate of matrix products, relative to the data sheet's, where `tensor` is not set.
     #[serde(deserialize_with = "number")]
@@ -55,7 +55,7 @@ pub struct MachineSetup {
     pub norm_rows: u32,
     /// From when a kernel may be launched to its first block.
     pub launch: Duration,
-    /// How much longer than `launch` that may take on an accelerator.
+    /// Most by which an accelerator's launch may take longer than `launch`.
     pub skew: Duration,
     /// Share by which a block's time varies, up or down.
     pub jitter: Probability,
@@ -67,7 +67,7 @@ pub struct MachineSetup {
     pub pre_access: bool,
     /// Blocks that ask for their group's go-ahead before an SM is free for them.
     pub claims_ahead: u16,
-    /// How long a block waits for its group before it goes on without.
+    /// Time that a block waits for its group before it continues alone.
     pub sync_timeout: Duration,
     /// Accelerators that are ahead wait for the others.
     pub throttle: bool,

@@ -19,8 +19,8 @@ pub struct Training {
     pub fusion: ByteCount,
     /// Interval at which an idle rank checks for ready gradients; zero: it sends as soon as a gradient is ready.
     pub cycle: Duration,
-    /// How fast gradients are copied from the accelerator's memory to the host's before they are sent, and back again behind it. Not said: the
-    /// network reads and writes the accelerator's memory, or copies piece by piece beside the transfer.
+    /// Rate of copying gradients between the accelerator's memory and the host's, before and after sending. Default: no copies, as the network
+    /// accesses the accelerator's memory or copies overlap the transfer.
     pub copy: Option<BitRate>,
     /// Every rank's accelerator.
     pub gpu: Gpu,
