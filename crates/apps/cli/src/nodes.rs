@@ -357,7 +357,7 @@ impl NodeArguments {
         let Tuning { transport, spin, profile, loss, duplicate, reorder, seed } = self.tuning;
         if transport == Transport::Verbs && (self.tuning.has_faults() || self.pcap.is_some()) {
             return Err(Failure::Input(
-                "expected no faults and no --pcap with --transport verbs, found some: frames are the device's; say it of the switches"
+                "expected no faults and no --pcap with --transport verbs, found some: the device sends the frames; give these options to switches instead"
                     .into(),
             ));
         }

@@ -203,7 +203,7 @@ impl Perf {
         }
         if self.link == PerfLink::Paced && self.rate.is_none() && self.fabric.is_none() {
             return Err(Failure::Input(
-                "expected --rate with --link paced, found none; say what a link carries, such as --rate 200Mbit/s"
+                "expected --rate with --link paced, found none; give the links' rate, such as --rate 200Mbit/s"
                     .into(),
             ));
         }
@@ -432,7 +432,7 @@ impl Perf {
     fn check_switch_launcher(&self) -> Result<(), Failure> {
         if self.tuning.transport != Transport::Verbs || self.link != PerfLink::Netns {
             return Err(Failure::Input(format!(
-                "expected --transport verbs and --link netns with --switch-launcher, found --transport {}; say both, or leave it out",
+                "expected --transport verbs and --link netns with --switch-launcher, found --transport {}; give both, or leave it out",
                 self.tuning.transport
             )));
         }
