@@ -26,28 +26,28 @@ pub(crate) struct Check {
     /// Frames that may be lost [default: 1; on a memory fabric, which loses nothing, 0]
     #[arg(long, value_parser = most())]
     losses: Option<u8>,
-    /// Frames that may be late, overtaken by any number of others and by time-outs; alone: 1
+    /// Frames that may be late, overtaken by any number of others and by time-outs; without a value: 1
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = 0, default_missing_value = "1", value_name = "FRAMES", value_parser = most())]
     reorder: u8,
-    /// Frames of which a copy may come later; alone: 1
+    /// Frames that may be duplicated, with the copy arriving later; without a value: 1
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = 0, default_missing_value = "1", value_name = "FRAMES", value_parser = most())]
     duplicate: u8,
     /// Time-outs that may expire while frames are on their way
     #[arg(long, default_value_t = 0, value_name = "TIMES", value_parser = most())]
     early_timeouts: u8,
-    /// How often the clock of all nodes may move on, at any time, by more than any time-out; it stands still otherwise. Alone: 1
+    /// Times that the clock of all nodes may jump past every time-out; otherwise it stands still. Without a value: 1
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = 0, default_missing_value = "1", value_name = "TIMES", value_parser = most())]
     clock: u8,
-    /// Frames that a congested link may mark, where senders heed that; alone: 1
+    /// Frames that a congested link may mark, where senders react to marks; without a value: 1
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = 0, default_missing_value = "1", value_name = "FRAMES", value_parser = most())]
     marks: u8,
     /// Explore without reductions: no symmetry, no persistent sets, and nodes send and start when they may, not at once
     #[arg(long)]
     full: bool,
-    /// Write the way to the fault to a file that <https://ui.perfetto.dev> opens, a microsecond a step
+    /// Write the counterexample to a file for <https://ui.perfetto.dev>, a microsecond a step
     #[arg(long, value_name = "FILE.pftrace")]
     trace: Option<PathBuf>,
-    /// Memory that may be used
+    /// Memory limit
     #[arg(long, default_value = "16GiB")]
     memory: ByteCount,
     /// Print one JSON object instead of a table

@@ -96,7 +96,7 @@ impl Compare {
 fn read(path: &Path) -> Result<Vec<Named>, Failure> {
     let wrong = |found: String| {
         Failure::Input(format!(
-            "expected what a command prints with --json in {}, found {found}; name such a file",
+            "expected a command's --json output in {}, found {found}; name such a file",
             path.display()
         ))
     };

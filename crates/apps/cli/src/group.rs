@@ -40,13 +40,13 @@ enum Command {
     Show(Which),
     /// End a group and free what it holds; of one that failed, remove the record
     Destroy(Which),
-    /// Say why a group does not use the network, or why there is none: which switch, which resource, who holds it
+    /// Explain why a group does not use the network or was refused: which switch, which resource, who holds it
     Why(Which),
 }
 
 #[derive(Args)]
 struct Which {
-    /// Its name or its number
+    /// The group's name or number
     #[arg(value_name = "NAME|NUMBER")]
     group: GroupName,
 }
@@ -59,18 +59,18 @@ struct Which {
 
 `quincunx sim --show DESIGN` lists a design's keys for --set.")]
 struct Create {
-    /// What to call it; groups without a name have a number alone
+    /// The group's name; without one it has only a number
     name: Option<String>,
     /// Hosts by node name, in rank order
     #[arg(long, value_delimiter = ',', required = true)]
     members: Vec<String>,
-    /// What the group runs, if its switches have room
+    /// The design that the group runs, if its switches have room
     #[arg(long)]
     design: String,
     /// The mesh that its hosts make, for designs of meshes: mesh-2x4 (domains by ranks of each); otherwise the manager chooses switches
     #[arg(long)]
     mesh: Option<MeshShape>,
-    /// End the group when nobody has renewed it for so long [default: it lives until it is destroyed]
+    /// End the group when nobody has renewed it for this time [default: it lives until it is destroyed]
     #[arg(long)]
     lease: Option<Duration>,
     /// The job whose groups communicate by turns, and when in its iteration this one does: with the policy `temporal` groups of a job in
@@ -80,10 +80,10 @@ struct Create {
     /// A number, with --job
     #[arg(long, value_name = "NUMBER", requires = "job")]
     phase: Option<u16>,
-    /// How much of the time that phase is, in per cent
+    /// Share of the time that the phase takes, in per cent
     #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u8).range(1..=100))]
     duty: u8,
-    /// The longest vector that a rank has
+    /// Length of a rank's longest vector
     #[arg(long, default_value = "16MiB")]
     longest: ByteCount,
     /// Set a parameter of the design

@@ -65,7 +65,7 @@ impl Init {
         wanted.extend(self.node.iter().map(|name| (format!("node-{name}.pem"), Subject::Node(name.clone()))));
         for host in &self.host {
             let (node, tenant) = host.split_once('@').ok_or_else(|| {
-                Failure::Input(format!("expected NAME@TENANT with --host, found \"{host}\"; say whose it is"))
+                Failure::Input(format!("expected NAME@TENANT with --host, found \"{host}\"; append @TENANT"))
             })?;
             let subject = Subject::Host { node: node.into(), tenant: tenant.into() };
             wanted.push((format!("host-{node}.pem"), subject));

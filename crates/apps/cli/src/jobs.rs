@@ -72,7 +72,7 @@ impl Jobs {
         let jobs = JobsFile::read(&self.file).map_err(Failure::input)?;
         let Some(fabric) = self.fabric.clone().or_else(|| jobs.fabric.clone()) else {
             return Err(Failure::Input(format!(
-                "expected a fabric, found none; give --fabric leaf-spine-8x4x8, or say `fabric` in {}",
+                "expected a fabric, found none; give --fabric leaf-spine-8x4x8, or set `fabric` in {}",
                 self.file
             )));
         };

@@ -61,7 +61,7 @@ pub(crate) struct Layer {
     /// Set a key of the fabric, of the machine or of a design: machine.sms=132
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Override>,
-    /// Decides all that chance decides: the same seed, the same run
+    /// Seed of all random choices: the same seed gives the same run
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Write when kernels ran, and over time the SMs of each, links and merging tables, to this file for ui.perfetto.dev; one design

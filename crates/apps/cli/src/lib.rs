@@ -83,28 +83,28 @@ enum Command {
     Sim(Box<sim::Sim>),
     /// Make a fabric of NCCL's topology XML, or of a network of SimAI, ns-3 or ASTRA-sim
     Import(import::Import),
-    /// Hold the papers' published figures against ours
+    /// Compare our figures with those that the papers publish
     Reproduce(reproduce::Reproduce),
-    /// Explore every run of a small group of the engines, and say that all are right or show the shortest that is not
+    /// Model-check a small group: explore every run, and print the shortest wrong one if there is any
     Check(check::Check),
-    /// CAIS by itself: what its compiler step makes of a kernel
+    /// Run the CAIS compiler step on a kernel
     #[command(name = quincunx_designs::compiler::OF)]
     Compiler(explain::Compiler),
-    /// Hold two results against each other, row by row
+    /// Compare two results, row by row
     Compare(compare::Compare),
     /// Draw one offline HTML page from the JSON files in a folder
     Report(report::Report),
-    /// Serve the control plane: who is there, which groups are where
+    /// Serve the control plane: attach nodes, and place groups on switches
     Manager(nodes::Manager),
-    /// Be a switch: aggregate and replicate for the groups that the manager installs
+    /// Run a switch: aggregate and replicate for the groups that the manager installs
     Switch(nodes::Switch),
-    /// Be a machine's agent: its nodes speak with the manager by way of it
+    /// Run a machine's agent, which connects its nodes to the manager
     Agent(agent::Agent),
     /// Make, list, show and destroy groups, and ask why one does not use the network
     Group(group::Group),
     /// List the nodes that are attached to a manager, and what groups hold of them
     Nodes(operate::Nodes),
-    /// Watch a manager's switches and groups, again and again
+    /// Watch a manager's switches and groups
     Top(top::Top),
     /// Print what a shell completes: commands, options and their values
     Completions(shell::Completions),

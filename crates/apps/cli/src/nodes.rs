@@ -74,16 +74,16 @@ pub(crate) struct Manager {
 enum ManagerCommand {
     /// Make an authority and certificates for manager, nodes, tenants and operators
     Init(Init),
-    /// Have a manager hear somebody's certificates no more, from this moment on, or list whose those are
+    /// Revoke somebody's certificates at a manager at once, or list whose are revoked
     Revoke(Revoke),
 }
 
 #[derive(Args)]
 struct Serve {
-    /// Where to serve, by address or host name; port 0 lets the system choose, and the choice is printed
+    /// Address or host name to serve on; with port 0 the system chooses, and the manager prints the choice
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:4790")]
     listen: ManagerAddress,
-    /// Silence after which a node counts as gone
+    /// Time without a message after which a node counts as gone
     #[arg(long, default_value = "2s")]
     keep_alive: Duration,
     /// Where to keep groups: a file (SQLite), or etcd if the command is built with `--features etcd`. A manager that starts again goes on with them, if their nodes come back
@@ -95,7 +95,7 @@ struct Serve {
     /// Wait for the manager that has the store to end, and then serve in its place
     #[arg(long, requires = "store")]
     standby: bool,
-    /// How long nodes may take to come back to a manager that has started again, or by way of an agent that has
+    /// Time that nodes have to reconnect after the manager or their agent has restarted
     #[arg(long, value_name = "DURATION", default_value = "5s")]
     restart_timeout: Duration,
     /// End groups that lose a switch or a link, instead of making them anew on what is left
@@ -108,19 +108,19 @@ struct Serve {
     policy: &'static dyn Policy,
     #[command(flatten)]
     identity_options: IdentityOptions,
-    /// File that says what tenants may have (TOML)
+    /// File with the tenants' quotas (TOML)
     #[arg(long, value_name = "FILE")]
     tenants: Option<PathBuf>,
     /// File to add a line to for each call that changes something or is refused (JSON)
     #[arg(long, value_name = "FILE")]
     audit: Option<PathBuf>,
-    /// Where Prometheus finds metrics, without TLS: best on loopback; the address is printed
+    /// Address to serve Prometheus metrics on, without TLS: best on loopback; the node prints it
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
     /// Where a browser finds the fabric, its groups and what happens: all of them, for whoever comes, so best on loopback
     #[arg(long, value_name = "ADDRESS")]
     dashboard: Option<SocketAddr>,
-    /// Connections at once; one more is closed as it comes
+    /// Most connections at once; the manager closes any further one
     #[arg(long, default_value_t = ServerConfig::default().max_connections)]
     max_connections: usize,
     #[command(flatten)]
@@ -230,7 +230,7 @@ pub(crate) struct NodeArguments {
     /// A host's switch: with --framing roce-v1 over UDP, all frames go there and it sends them on
     #[arg(long, value_name = "ADDRESS")]
     via: Option<IpAddr>,
-    /// How long to go on without a manager that is gone, and to look for the next one [default: 2s, or 10s with several managers]
+    /// Time to run without a manager while looking for the next one [default: 2s, or 10s with several managers]
     #[arg(long, value_name = "DURATION")]
     patience: Option<Duration>,
     /// The names of the nodes at the other ends of its links, several with commas; who knows none is in one network with all others of
@@ -243,7 +243,7 @@ pub(crate) struct NodeArguments {
     /// it gets
     #[arg(long, value_name = "RATE")]
     pace: Option<BitRate>,
-    /// Whose frames meet faults, by address, several with commas [default: everybody's]
+    /// Senders whose frames meet faults, by address, several with commas [default: all]
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
     faulty_peers: Vec<IpAddr>,
     /// Frames that a switch sends to ranks meet --loss and --duplicate, too: for ranks whose frames a device takes in
@@ -285,22 +285,22 @@ pub(crate) struct Tuning {
     /// How frames reach the network
     #[arg(long, value_enum, default_value_t = Transport::Udp)]
     pub(crate) transport: Transport,
-    /// Look for frames for so long before sleeping
+    /// Time to poll for frames before sleeping
     #[arg(long, default_value_t = NodeOptions::default().spin)]
     pub(crate) spin: Duration,
-    /// Measure where the time goes
+    /// Measure the time of each step of the loop
     #[arg(long)]
     pub(crate) profile: bool,
-    /// Lose so many arriving frames: 5%
+    /// Share of arriving frames to lose: 5%
     #[arg(long, default_value = "0")]
     pub(crate) loss: Probability,
-    /// Take so many arriving frames twice
+    /// Share of arriving frames to duplicate
     #[arg(long, default_value = "0")]
     pub(crate) duplicate: Probability,
-    /// Hold so many arriving frames back behind later ones
+    /// Share of arriving frames to delay behind later ones
     #[arg(long, default_value = "0")]
     pub(crate) reorder: Probability,
-    /// What decides over single frames: the same seed, the same fates
+    /// Seed of these faults: the same seed gives the same faults
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 }
@@ -358,7 +358,7 @@ impl NodeArguments {
         let Tuning { transport, spin, profile, loss, duplicate, reorder, seed } = self.tuning;
         if transport == Transport::Verbs && (self.tuning.has_faults() || self.pcap.is_some()) {
             return Err(Failure::Input(
-                "expected no faults and no --pcap with --transport verbs, found some: frames are the device's; say it of the switches"
+                "expected no faults and no --pcap with --transport verbs, found some: the device sends the frames; give these options to switches instead"
                     .into(),
             ));
         }
@@ -456,7 +456,7 @@ pub(crate) struct Switch {
     /// Memory for payload and degree buffers; groups that need more run among their hosts
     #[arg(long, default_value = "64MiB")]
     memory: ByteCount,
-    /// Give memory away in multiples of this
+    /// Allocate memory in multiples of this
     #[arg(long, value_name = "SIZE", default_value = "1B")]
     memory_unit: ByteCount,
     /// Run parts of these designs alone, as a switch whose functions are fixed does [default: all]
@@ -468,7 +468,7 @@ pub(crate) struct Switch {
     /// Each port serves one group at a time, as ports with buffers of their own do
     #[arg(long)]
     one_group_a_port: bool,
-    /// Where Prometheus finds metrics, without TLS: best on loopback; the address is printed
+    /// Address to serve Prometheus metrics on, without TLS: best on loopback; the node prints it
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
     #[command(flatten)]

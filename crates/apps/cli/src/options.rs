@@ -79,7 +79,7 @@ pub(crate) struct Sweep {
     /// The largest size [default: that of -b]
     #[arg(short = 'e', long = "maxbytes", value_name = "SIZE", requires = "first")]
     last: Option<String>,
-    /// What a size is multiplied by to give the next one
+    /// Factor from one size to the next
     #[arg(short = 'f', long = "stepfactor", value_name = "FACTOR", requires = "first", default_value = "2")]
     factor: String,
 }

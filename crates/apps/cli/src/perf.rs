@@ -108,7 +108,7 @@ pub(crate) struct Perf {
     /// lists them
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Override>,
-    /// Who relays for a rank of a mesh, paired or full: short for --set relay.relays
+    /// Relays for a rank of a mesh, paired or full: short for --set relay.relays
     #[arg(long)]
     relays: Option<String>,
     /// One size, or first:last:factor, 4K is 4KiB [default: 4KiB:16MiB:4]
@@ -132,10 +132,10 @@ pub(crate) struct Perf {
     /// Where the processes run
     #[arg(long, value_enum, default_value_t = PerfLink::Udp, requires_if("paced", "limit"))]
     link: PerfLink,
-    /// What frames come and go by at the ports of --link ports: links that XDP sockets send by have no --rate
+    /// Sockets at the ports of --link ports; links with XDP sockets have no --rate
     #[arg(long, value_enum, default_value_t)]
     sockets: Sockets,
-    /// Use the fabric of this manager, which runs already, and start ranks alone
+    /// Use the fabric of this running manager, and start only ranks
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["link", "rate", "mtu"])]
     manager: Option<Managers>,
     #[command(flatten)]
@@ -188,7 +188,7 @@ pub(crate) struct Perf {
     /// Write every node's frames to a file in this folder (pcapng, for Wireshark)
     #[arg(long)]
     pcap: Option<PathBuf>,
-    /// How long ranks wait for each other to form a group; then the run ends, and says who is missing
+    /// Time limit for ranks to form a group; after it the run ends and names the missing ones
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     join_timeout: Duration,
     #[command(flatten)]

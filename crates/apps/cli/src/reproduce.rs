@@ -95,7 +95,7 @@ impl Reproduce {
             .fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
         if missed > 0 {
             return Err(Failure::Wrong(format!(
-                "expected all {} figures that are counted within their tolerance, found {missed} outside; the notes in experiments/ say what is known",
+                "expected all {} figures that are counted within their tolerance, found {missed} outside; see the notes in experiments/",
                 met + missed
             )));
         }

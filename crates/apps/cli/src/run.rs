@@ -56,7 +56,7 @@ pub(crate) struct Run {
     /// Set a parameter of the designs: group.reproducible=true
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Use the fabric of this manager, which runs already, and start ranks alone
+    /// Use the fabric of this running manager, and start only ranks
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["link", "rate", "mtu", "tree"])]
     manager: Option<Managers>,
     #[command(flatten)]

@@ -32,7 +32,7 @@ enum Other {
     Traffic(Traffic),
     /// Simulate several collectives at once, in groups of some of the hosts, with traffic beside them
     Jobs(Jobs),
-    /// Simulate an iteration of data-parallel training: what of its communication computation hides
+    /// Simulate an iteration of data-parallel training: how much communication overlaps with computation
     Train(Train),
     /// Simulate a layer of a tensor-parallel model: compute kernels whose loads and reductions cross the fabric
     Layer(Layer),
@@ -102,10 +102,10 @@ pub(crate) struct Sim {
     /// Let all hosts send to each other meanwhile: uniform, neighbor or hotspot, and how much of their links they take
     #[arg(long, value_name = "PATTERN:LOAD")]
     background: Option<Offered>,
-    /// Decides all that chance decides: the same seed, the same run
+    /// Seed of all random choices: the same seed gives the same run
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Run with so many seeds, from --seed on: rows are means, with the standard error of the time
+    /// Number of seeds to run with, from --seed on: rows are means, with the standard error of the time
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     seeds: u64,
     /// Write every frame on every link, and the waves in switches, to this file for ui.perfetto.dev; one design and one size
@@ -115,7 +115,7 @@ pub(crate) struct Sim {
     /// link type USER0; one design and one size
     #[arg(long, value_name = "FILE.pcapng")]
     pcap: Option<PathBuf>,
-    /// Say in the JSON how busy each link was over time, too, in up to 64 bins; `quincunx report` draws it
+    /// Add each link's utilisation over time to the JSON, in up to 64 bins; `quincunx report` draws it
     #[arg(long, requires = "json", conflicts_with = "seeds")]
     utilisation: bool,
     #[command(flatten)]

@@ -33,16 +33,16 @@ pub(crate) struct Traffic {
     /// uniform: to any other; neighbor: to the next; hotspot: all to the first; several with commas
     #[arg(long, value_delimiter = ',', default_value = "uniform")]
     pattern: Vec<Pattern>,
-    /// What each host sends, as a share of its links, above 0 and at most 1; several with commas
+    /// Offered load of each host, as a share of its links, above 0 and at most 1; several with commas
     #[arg(long, value_delimiter = ',', default_value = "0.9")]
     load: Vec<Load>,
-    /// Packets that are measured
+    /// Number of packets to measure
     #[arg(long, default_value_t = 400_000, value_parser = clap::value_parser!(u64).range(1..))]
     packets: u64,
     /// Set a key of the fabric: link.rate=200Gbit/s
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Override>,
-    /// Decides all that chance decides: the same seed, the same run
+    /// Seed of all random choices: the same seed gives the same run
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]

@@ -29,10 +29,10 @@ Every rank has the whole model and a batch of its own. Its gradients become read
 ranks in buckets of those that are ready together, while the backward pass goes on. Computation is a roofline of each layer. The speedup is over
 the design that is named last. Keys of --set beside the fabric's and the designs':
   train.overlap     true         gradients are sent while the backward pass goes on
-  train.fusion      64MiB        gradients that are ready are sent together up to so many bytes; 0: each layer's for themselves
-  train.cycle       5ms          how often it is looked for gradients that are ready; 0s: as soon as there is one
+  train.fusion      64MiB        most bytes of ready gradients that one collective sends together; 0: one for each layer
+  train.cycle       5ms          interval at which an idle rank checks for ready gradients; 0s: it sends as soon as one is ready
   train.copy                     rate of copies to host memory before a bucket is sent, and back behind it; none if not said
-  train.gpu.rate    3.96TFLOP/s  what convolutions and products of matrices reach (a GeForce RTX 2080)
+  train.gpu.rate    3.96TFLOP/s  rate that convolutions and matrix products reach (a GeForce RTX 2080)
   train.gpu.memory  448GB/s      traffic to the accelerator's memory
   train.gpu.tile    4            side of the tiles of Winograd's convolution; 1: without")]
 pub(crate) struct Train {
@@ -51,7 +51,7 @@ pub(crate) struct Train {
     /// Set a key of the fabric, of a design or of the training: train.fusion=25MiB
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Override>,
-    /// Decides all that chance decides: the same seed, the same run
+    /// Seed of all random choices: the same seed gives the same run
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]

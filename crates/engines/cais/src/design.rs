@@ -107,8 +107,8 @@ impl Params for CaisParams {
     fn help() -> Vec<Help> {
         [
             ("merge.entries", "entries of each port's merging table, a packet each; 0 for no bound"),
-            ("merge.timeout", "how long an entry lives after its last access"),
-            ("merge.latency", "what the merge unit takes"),
+            ("merge.timeout", "lifetime of an entry after its last access"),
+            ("merge.latency", "latency of the merge unit"),
             ("merge.levels", "whether traces draw how many entries are taken"),
             ("sync.groups", "groups that a switch's sync table has room for"),
             ("sync.pre_access", "whether accelerators wait for all before they access a part"),

@@ -189,16 +189,13 @@ impl Params for EpicParams {
     fn help() -> Vec<Help> {
         let own: [Help; 10] = [
             ("group.reproducible", "combine in rank order, for equal bits every time"),
-            ("group.slots", "Mode-III: packets in each of a switch's pipes; a window if not said"),
+            ("group.slots", "Mode-III: packets in each of a switch's pipes; default: a window"),
             ("group.run_ahead", "Mode-III: fast ranks run ahead of slow ones, as far as the pipes reach"),
             ("group.synchronize_rates", "Mode-III: answer ranks that are ahead, so that they slow down"),
-            (
-                "group.overlap",
-                "begin the next Reduce or Broadcast at once; otherwise when the one before is over",
-            ),
+            ("group.overlap", "begin the next Reduce or Broadcast before the last one ends"),
             (
                 "group.confirm",
-                "all but AllReduce and Barrier end when all ranks have confirmed the same; otherwise as papers count",
+                "all but AllReduce and Barrier end when all ranks have confirmed the same; otherwise, as in papers, when each has sent and received all",
             ),
             ("group.modes", "epic-mixed: the modes of switches from the root down, such as III/I"),
             (

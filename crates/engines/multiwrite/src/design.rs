@@ -163,10 +163,10 @@ impl Params for RelayParams {
                 "relay.relays",
                 "who relays for a rank of a mesh: paired (its partner in the next domain) or full (all of it)",
             ),
-            ("relay.piece", "the longest message; a full message of the queue pairs if not said"),
-            ("relay.preparation", "simulated: to prepare more than one way, once a collective"),
-            ("relay.message", "simulated: to take a message in and to read whom it is for"),
-            ("relay.copy", "simulated: to send one copy of it"),
+            ("relay.piece", "the longest message; default: a full message of the queue pairs"),
+            ("relay.preparation", "simulated: time to prepare several paths, once a collective"),
+            ("relay.message", "simulated: time to receive a message and read its destinations"),
+            ("relay.copy", "simulated: time to send one copy of a message"),
         ];
         Transport::HELP.into_iter().chain(own).collect()
     }

@@ -121,12 +121,12 @@ impl Params for NetReduceParams {
         let own: [Help; 6] = [
             ("aggregation.floating", "add binary32 numbers; otherwise integers of 32 bits"),
             ("aggregation.flows", "messages that the switch's buffers hold of each port"),
-            ("aggregation.frames", "frames of each"),
-            ("aggregation.sum_latency", "simulated: from the last of the frames that are added up"),
-            ("aggregation.repeat_latency", "simulated: from a frame that comes again to the answer"),
+            ("aggregation.frames", "frames of each message"),
+            ("aggregation.sum_latency", "simulated: latency from the last frame of a sum to its result"),
+            ("aggregation.repeat_latency", "simulated: latency from a retransmitted frame to the answer"),
             (
                 "aggregation.forward_latency",
-                "simulated: of a frame that is not added up, such as an acknowledge",
+                "simulated: latency of a frame that the switch only forwards, such as an acknowledge",
             ),
         ];
         Transport::HELP.into_iter().chain(own).collect()

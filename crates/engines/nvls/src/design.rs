@@ -65,7 +65,7 @@ impl Params for NvlsParams {
             ("nvls.all_reduce", "pull: reduced loads, multicast stores; push: the switch sums what all push"),
             (
                 "nvls.sums",
-                "push: addresses that a switch adds up at once; by the link's round trip if not said",
+                "push: addresses that a switch adds up at once; default: enough for the link's round trip",
             ),
         ]
         .into()

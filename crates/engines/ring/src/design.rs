@@ -116,11 +116,11 @@ impl Params for HostParams {
     fn help() -> Vec<Help> {
         let own: [Help; 4] = [
             ("hosts.chunk", "the longest message"),
-            ("hosts.window", "messages that may be on their way to a peer"),
-            ("hosts.lockstep", "begin a step when what the one before sent is acknowledged"),
+            ("hosts.window", "messages in flight to a peer"),
+            ("hosts.lockstep", "begin a step when all messages of the last one are acknowledged"),
             (
                 "hosts.confirm",
-                "Broadcast and Reduce end when all ranks have confirmed the same; otherwise as papers count",
+                "Broadcast and Reduce end when all ranks have confirmed the same; otherwise, as in papers, when each has sent and received all",
             ),
         ];
         Transport::HELP.into_iter().chain(own).collect()

@@ -98,7 +98,7 @@ impl Params for ScinParams {
         let own: [Help; 4] = [
             ("isa.waves", "waves that may be outstanding"),
             ("isa.wave", "bytes of a wave"),
-            ("isa.compute_latency", "from the last operand to the result"),
+            ("isa.compute_latency", "latency from the last operand to the result"),
             ("isa.quantized_latency", "the same with quantisation"),
         ];
         own.into_iter().chain(Quantization::HELP).collect()

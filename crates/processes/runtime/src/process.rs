@@ -163,7 +163,7 @@ pub enum RuntimeError {
     },
     /// A switch cannot have several cores.
     #[error(
-        "expected one --address beside {found}, found several; a core takes what is for its address, so start one switch a core"
+        "expected one --address beside {found}, found several; each core receives at its own address, so start one switch a core"
     )]
     Cores {
         /// What frames it has.

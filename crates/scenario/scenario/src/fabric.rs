@@ -28,7 +28,7 @@ pub enum Fabric {
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(try_from = "crate::listed::Keys")]
 pub struct PacketFabric {
-    /// What it is, in a line.
+    /// A one-line description.
     pub summary: Option<String>,
     /// How hosts and switches are joined.
     pub topology: TopologyName,
@@ -57,9 +57,9 @@ pub enum TopologyName {
 pub struct PacketLink {
     /// Bits a second.
     pub rate: BitRate,
-    /// From the moment a bit is sent to the moment it arrives.
+    /// Time from sending a bit to its arrival.
     pub latency: Duration,
-    /// Bytes that any frame takes beside its payload; what Ethernet, IP, UDP and RoCE really take if it is not said.
+    /// Bytes of headers and framing in each frame; default: those of Ethernet, IP, UDP and RoCE.
     pub framing: Option<ByteCount>,
 }
 
@@ -67,7 +67,7 @@ pub struct PacketLink {
 #[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryFabric {
-    /// What it is, in a line.
+    /// A one-line description.
     pub summary: Option<String>,
     /// Accelerators.
     pub accelerators: u16,
@@ -85,7 +85,7 @@ pub struct MemoryFabric {
 pub struct MemoryLink {
     /// Bits a second.
     pub rate: BitRate,
-    /// From the moment a bit is sent to the moment it arrives.
+    /// Time from sending a bit to its arrival.
     pub latency: Duration,
     /// Bytes of a flit; a header is one.
     pub flit: ByteCount,
@@ -99,7 +99,7 @@ pub struct MemoryLink {
 pub struct AcceleratorSetup {
     /// From a request's arrival to its response (SCIN equation 1: L_acc).
     pub response_latency: Duration,
-    /// How fast its kernels add vectors, in bytes of the sum; not said: it takes no time.
+    /// Rate at which its kernels add vectors, in bytes of the sum; default: they take no time.
     pub add_rate: Option<BitRate>,
 }
 
@@ -107,7 +107,7 @@ pub struct AcceleratorSetup {
 #[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MeshFabric {
-    /// What it is, in a line.
+    /// A one-line description.
     pub summary: Option<String>,
     /// Domains; each runs the collective for itself.
     pub groups: u16,
@@ -121,7 +121,7 @@ pub struct MeshFabric {
 #[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryMeshFabric {
-    /// What it is, in a line.
+    /// A one-line description.
     pub summary: Option<String>,
     /// Domains; each runs the collective for itself.
     pub groups: u16,
@@ -135,7 +135,7 @@ pub struct MemoryMeshFabric {
 #[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServersFabric {
-    /// What it is, in a line.
+    /// A one-line description.
     pub summary: Option<String>,
     /// Servers.
     pub servers: u16,
@@ -153,7 +153,7 @@ pub struct ServersFabric {
 pub struct NetworkLink {
     /// Bits a second.
     pub rate: BitRate,
-    /// From the moment a bit is sent to the moment it arrives.
+    /// Time from sending a bit to its arrival.
     pub latency: Duration,
 }
 
@@ -253,7 +253,7 @@ impl Fabric {
         }
     }
 
-    /// What it is, in a line.
+    /// A one-line description.
     pub fn summary(&self) -> Option<&str> {
         match self {
             Self::Packet(PacketFabric { summary, .. })

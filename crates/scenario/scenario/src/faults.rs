@@ -21,10 +21,10 @@ pub struct Faults {
 #[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Loss {
-    /// That a frame is lost.
+    /// Probability that a frame is lost.
     #[serde(default)]
     pub probability: Probability,
-    /// The links of how many hosts lose frames; the first ones.
+    /// Number of hosts, the first ones, whose links lose frames.
     #[serde(default = "one")]
     pub links: u16,
 }
@@ -37,15 +37,15 @@ fn one() -> u16 {
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CongestionSetup {
-    /// What traffic of others takes of a link's rate.
+    /// Rate that background traffic takes on a link.
     pub background: Option<BitRate>,
-    /// On how many links `background` is: those of the first hosts, both ways.
+    /// Number of hosts, the first ones, whose links carry `background`, both ways.
     pub links: u16,
-    /// Bytes that may wait for a link, what is being sent among them; a frame that finds no room is dropped.
+    /// Queue length of a link in bytes, the frame being sent included; a full queue drops frames.
     pub queue: Option<ByteCount>,
-    /// A frame that finds more than this waiting is marked.
+    /// The link marks a frame if more bytes than this are queued.
     pub mark_above: Option<ByteCount>,
-    /// Ranks slow down as DCQCN has it, from the link's rate: short for `group.dcqcn` of that.
+    /// Ranks use DCQCN, starting from the link's rate: short for `group.dcqcn` with that rate.
     pub dcqcn: bool,
     /// Switches pause who sends to them.
     pub pause: Option<PauseSetup>,
@@ -55,9 +55,9 @@ pub struct CongestionSetup {
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PauseSetup {
-    /// More bytes than this from one link, in the switch's queues, pause it.
+    /// A switch pauses a link when more bytes from it than this are queued.
     pub xoff: ByteCount,
-    /// So few bytes from it resume it.
+    /// A switch resumes the link when no more bytes from it than this are queued.
     pub xon: ByteCount,
 }
 

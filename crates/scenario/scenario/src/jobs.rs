@@ -11,11 +11,11 @@ use toml::Spanned;
 #[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Jobs {
-    /// Where they run: a preset, a shape or a file.
+    /// The fabric: a preset, a shape or a file.
     pub fabric: Option<String>,
-    /// Which trees groups get, by the name of the manager's policy: `edge-disjoint` if it is not said.
+    /// The manager's policy for groups' trees; default: `edge-disjoint`.
     pub policy: Option<String>,
-    /// What each switch has for buffers of groups: 64MiB if it is not said.
+    /// Memory of each switch for groups' buffers; default: 64MiB.
     pub memory: Option<ByteCount>,
     /// One group each, which is made before the first one begins, in the order of the file.
     #[serde(default)]
@@ -41,36 +41,36 @@ struct FileLocation {
 #[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobSetup {
-    /// What people call it; `job-1`, `job-2`, ... in the order of the file if it is not said.
+    /// The job's name; default: `job-1`, `job-2`, ... in the order of the file.
     pub name: Option<String>,
-    /// When it begins, at the earliest.
+    /// Earliest start.
     #[serde(default)]
     pub at: Duration,
-    /// Who, in the order of ranks: `0-15`, `0,8,1,9`, `0-56:8`.
+    /// The job's hosts in rank order: `0-15`, `0,8,1,9`, `0-56:8`.
     #[serde(deserialize_with = "text::deserialize")]
     #[schemars(with = "String")]
     pub hosts: HostList,
-    /// What: `all_reduce`, `broadcast`.
+    /// The collective: `all_reduce`, `broadcast`.
     #[serde(deserialize_with = "text::deserialize")]
     #[schemars(with = "String")]
     pub collective: Collective,
     /// The root of Reduce and Broadcast.
     #[serde(default)]
     pub root: u16,
-    /// How much, as nccl-tests count it.
+    /// Size, as nccl-tests count it.
     #[serde(default)]
     pub size: ByteCount,
-    /// What an element is: f32 if it is not said.
+    /// Element type; default: f32.
     #[serde(default = "f32", deserialize_with = "text::deserialize")]
     #[schemars(with = "String")]
     pub dtype: DataType,
-    /// How they combine: their sum if it is not said.
+    /// Reduction operation; default: sum.
     #[serde(default = "sum", deserialize_with = "text::deserialize")]
     #[schemars(with = "String")]
     pub op: ReduceOp,
     /// The design's name: `epic-3`.
     pub design: String,
-    /// How often, one after the other.
+    /// Number of runs, one after the other.
     #[serde(default = "once")]
     pub times: u32,
 }
@@ -79,30 +79,30 @@ pub struct JobSetup {
 #[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrafficSetup {
-    /// What people call it; `traffic-1`, ... if it is not said.
+    /// The traffic's name; default: `traffic-1`, ....
     pub name: Option<String>,
     /// When it begins. It ends with the last job.
     #[serde(default)]
     pub at: Duration,
-    /// Who sends to each other, for a pattern; everybody if it is not said.
+    /// Hosts that take part in a pattern; default: all.
     #[serde(default, deserialize_with = "text::deserialize_some")]
     #[schemars(with = "Option<String>")]
     pub hosts: Option<HostList>,
-    /// Who sends to whom of `hosts`: `uniform`, `neighbor` or `hotspot`.
+    /// Traffic pattern among `hosts`: `uniform`, `neighbor` or `hotspot`.
     #[serde(default, deserialize_with = "text::deserialize_some")]
     #[schemars(with = "Option<String>")]
     pub pattern: Option<Pattern>,
-    /// Who sends, without a pattern.
+    /// Senders, without a pattern.
     #[serde(default, deserialize_with = "text::deserialize_some")]
     #[schemars(with = "Option<String>")]
     pub from: Option<HostList>,
-    /// To whom, each as likely.
+    /// Receivers, each equally likely.
     #[serde(default, deserialize_with = "text::deserialize_some")]
     #[schemars(with = "Option<String>")]
     pub to: Option<HostList>,
-    /// How much each of them sends, as a share of its link: `0.3`.
+    /// Load that each sender offers, as a share of its link: `0.3`.
     pub load: Option<f64>,
-    /// How much each of them sends, in bits a second, headers included.
+    /// Rate of each sender in bits a second, headers included.
     pub rate: Option<BitRate>,
 }
 

@@ -44,7 +44,7 @@ impl Key {
             key: "kind".into(),
             value: "text".into(),
             default: NEEDED.into(),
-            help: format!("what a file of these keys says: \"{file}\""),
+            help: format!("the kind of file: \"{file}\""),
         });
         fabric(file, &mut keys);
         if !schema.workload.is_empty() {
@@ -177,7 +177,7 @@ mod tests {
     fn a_key_has_its_value_its_default_and_what_it_means() {
         let key = find("packet", "congestion.background");
         assert_eq!((key.value.as_str(), key.default.as_str()), ("rate", ""));
-        assert_eq!(key.help, "what traffic of others takes of a link's rate");
+        assert_eq!(key.help, "rate that background traffic takes on a link");
         assert_eq!(find("packet", "train.cycle").default, "5ms");
         assert!(find("memory", "machine.gpu").help.ends_with(" (h100, h100-half, h200, h200-half)"));
         assert_eq!(find("memory", "machine.gpu").default, "h100-half");

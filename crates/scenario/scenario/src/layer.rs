@@ -12,7 +12,7 @@ pub struct LayerWorkload {
     pub model: Option<String>,
     /// A sub-layer, `L1` to `L4`, all of them, `sub-layers`, or a whole layer of a pass: `forward`, `backward` or `both`.
     pub part: String,
-    /// By how much hidden size, FFN and heads are multiplied.
+    /// Factor for hidden size, FFN and heads.
     pub scale: u32,
 }
 

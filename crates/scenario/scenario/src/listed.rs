@@ -13,14 +13,14 @@ use std::fmt;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Keys {
-    /// What it is, in a line.
+    /// A one-line description.
     summary: Option<String>,
     /// A shape: `star-8`, `leaf-spine-8x4x8`; or `[[node]]` and `[[link]]` list everything.
     topology: Option<String>,
     link: Links,
     #[serde(default)]
     node: Vec<ListedNode>,
-    /// Which host each rank is on: `packed` (if it is not said), `spread`, `random:SEED` or `0,8,1,9`.
+    /// The host of each rank: `packed` (the default), `spread`, `random:SEED` or `0,8,1,9`.
     #[serde(default, deserialize_with = "text::deserialize")]
     #[schemars(with = "String")]
     placement: RankPlacement,
@@ -40,7 +40,7 @@ enum Links {
 struct ListedNode {
     /// Its name, for links.
     name: String,
-    /// What it is: a host or a switch.
+    /// A host or a switch.
     kind: ListedKind,
 }
 
@@ -59,12 +59,12 @@ struct ListedLink {
     between: [String; 2],
     /// Bits a second of each, each way.
     rate: BitRate,
-    /// From the moment a bit is sent to the moment it arrives.
+    /// Time from sending a bit to its arrival.
     latency: Duration,
-    /// How many there are side by side.
+    /// Number of parallel links.
     #[serde(default = "one")]
     count: u16,
-    /// What ways over it cost: of all the cheapest are taken.
+    /// Routing cost; frames take the cheapest paths.
     #[serde(default = "one")]
     cost: u16,
 }

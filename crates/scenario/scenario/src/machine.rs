@@ -13,33 +13,33 @@ use std::path::PathBuf;
 pub struct MachineSetup {
     /// The GPU that it is, where nothing else is said.
     pub gpu: GpuModel,
-    /// Streaming multiprocessors; the GPU's if it is not said.
+    /// Streaming multiprocessors; default: the GPU's.
     pub sms: Option<u16>,
     /// Blocks that an SM holds at once.
     pub blocks_per_sm: u8,
-    /// What all SMs together reach in products of matrices; if it is not said, the data sheet's times `tensor_efficiency`.
+    /// Rate of matrix products on all SMs together; default: the data sheet's times `tensor_efficiency`.
     pub tensor: Option<FlopRate>,
-    /// What products of matrices reach of the data sheet's figure, where `tensor` is not said.
+    /// Rate of matrix products, relative to the data sheet's, where `tensor` is not set.
     #[serde(deserialize_with = "number")]
     pub tensor_efficiency: f64,
     /// A file with measured times of kernels on the whole GPU. What products have reached there is what all SMs reach here, by their number, and
     /// the efficiencies below are those that were measured.
     pub profile: Option<PathBuf>,
-    /// What attention reaches of what products reach.
+    /// Rate of attention, relative to that of matrix products.
     #[serde(deserialize_with = "number")]
     pub attention_efficiency: f64,
-    /// What LayerNorm reaches of the memory's rate.
+    /// Rate of LayerNorm, relative to the memory's.
     #[serde(deserialize_with = "number")]
     pub norm_efficiency: f64,
-    /// What the gradient of LayerNorm reaches of it.
+    /// Rate of LayerNorm's gradient, relative to the memory's.
     #[serde(deserialize_with = "number")]
     pub norm_backward_efficiency: f64,
-    /// What is done to each value, activations and sums, reaches of it.
+    /// Rate of element-wise operations, activations and sums, relative to the memory's.
     #[serde(deserialize_with = "number")]
     pub element_efficiency: f64,
-    /// Traffic to the accelerator's own memory; the GPU's if it is not said.
+    /// Rate of the accelerator's own memory; default: the GPU's.
     pub memory: Option<BitRate>,
-    /// What its L2 keeps of other accelerators' memory; the GPU's if it is not said.
+    /// Bytes of L2 that cache other accelerators' memory; default: the GPU's.
     pub l2: Option<ByteCount>,
     /// Bytes of an element, in memory and on links.
     pub element: u8,
@@ -55,9 +55,9 @@ pub struct MachineSetup {
     pub norm_rows: u32,
     /// From when a kernel may be launched to its first block.
     pub launch: Duration,
-    /// How much longer than `launch` that may take on an accelerator.
+    /// Most by which an accelerator's launch may take longer than `launch`.
     pub skew: Duration,
-    /// By which share of itself a block may take longer or shorter.
+    /// Share by which a block's time varies, up or down.
     pub jitter: Probability,
     /// Blocks among which an accelerator takes the next one where nothing coordinates them.
     pub dispatch_window: u32,
@@ -65,13 +65,13 @@ pub struct MachineSetup {
     pub pre_launch: bool,
     /// Blocks of a group wait for each other before their first request that may be merged.
     pub pre_access: bool,
-    /// Blocks whose group is asked before there is a place for them.
+    /// Blocks that ask for their group's go-ahead before an SM is free for them.
     pub claims_ahead: u16,
-    /// How long a block waits for its group before it goes on without.
+    /// Time that a block waits for its group before it continues alone.
     pub sync_timeout: Duration,
-    /// Who is ahead of the others waits for them.
+    /// Accelerators that are ahead wait for the others.
     pub throttle: bool,
-    /// Most bytes that an accelerator has asked for and not got.
+    /// Most bytes of an accelerator's outstanding loads.
     pub load_window: ByteCount,
     /// Most bytes of a row block that an accelerator has asked for and not all others.
     pub loads_ahead: ByteCount,

@@ -8,15 +8,15 @@ use serde::Deserialize;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Measure {
-    /// Collectives that a design runs as several one after the other: each part is begun when all ranks have finished the one before, not by each
-    /// rank on its own. For fabrics of packets.
+    /// For collectives of several parts, all ranks finish a part before any begins the next; otherwise each rank goes on by itself. For fabrics of
+    /// packets.
     pub stepwise: bool,
-    /// The end is when all have the result that they are to get, not when all know that they are done. For fabrics of packets.
+    /// The time ends when every rank has its result, not when every rank knows that it is done. For fabrics of packets.
     pub receivers_only: bool,
-    /// From the accelerators' start to their knowing of the end; else from the first request to the last write response. For fabrics of
-    /// memory with switches.
+    /// The time runs from the accelerators' start until they know of the end; otherwise from the first request to the last write response. For
+    /// fabrics of memory with switches.
     pub synchronised: bool,
-    /// The time that a collective may take: virtual time, ten seconds if it is not said; on real hosts real time, a minute.
+    /// Time limit of a collective; default: ten seconds of virtual time, or a minute of real time on real hosts.
     pub limit: Option<Duration>,
 }
 

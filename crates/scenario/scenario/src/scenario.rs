@@ -276,9 +276,8 @@ impl Scenario {
         for (key, _) in &self.keys {
             let of_group = key.starts_with("group.") && self.kind() == FabricKind::MemoryMesh;
             if let Some(now) = renamed(key).filter(|_| !known.contains(key)) {
-                return Err(
-                    self.key(format!("expected `{now}`, which it is called now, found `{key}`; name that"))
-                );
+                return Err(self
+                    .key(format!("expected `{now}`, the key's new name, found `{key}`; use the new name")));
             }
             if of_group || !known.contains(key) {
                 let known: Vec<_> = known
@@ -489,7 +488,7 @@ mod tests {
     fn a_key_that_had_another_name_is_refused_with_the_one_that_it_has() {
         let old = [Override { key: "group.lanes".into(), value: 2.into() }];
         let refused = Scenario::find("star-2", &old, CATALOG).unwrap_err().to_string();
-        let expected = "expected `group.channels`, which it is called now, found `group.lanes`; name that";
+        let expected = "expected `group.channels`, the key's new name, found `group.lanes`; use the new name";
         assert!(refused.ends_with(expected), "{refused}");
     }
 

@@ -11,16 +11,16 @@ use serde::Deserialize;
 pub struct Training {
     /// The model's name: `resnet-50`.
     pub model: Option<String>,
-    /// Samples of each rank in an iteration; if it is not said, those of the model's file.
+    /// Samples of each rank in an iteration; default: as the model's file says.
     pub batch: Option<u32>,
-    /// Gradients are sent while the backward pass goes on; otherwise when it is over.
+    /// Ranks send gradients during the backward pass; otherwise after it.
     pub overlap: bool,
-    /// Gradients that are ready are sent together up to so many bytes; one that is longer goes alone. Zero: each layer's for themselves.
+    /// Most bytes of ready gradients that one collective sends together; a longer gradient goes alone. Zero: one collective for each layer.
     pub fusion: ByteCount,
-    /// How often it is looked for gradients that are ready while nothing is sent; zero: as soon as there is one.
+    /// Interval at which an idle rank checks for ready gradients; zero: it sends as soon as a gradient is ready.
     pub cycle: Duration,
-    /// How fast gradients are copied from the accelerator's memory to the host's before they are sent, and back again behind it. Not said: the
-    /// network reads and writes the accelerator's memory, or copies piece by piece beside the transfer.
+    /// Rate of copying gradients between the accelerator's memory and the host's, before and after sending. Default: no copies, as the network
+    /// accesses the accelerator's memory or copies overlap the transfer.
     pub copy: Option<BitRate>,
     /// Every rank's accelerator.
     pub gpu: Gpu,
@@ -30,9 +30,9 @@ pub struct Training {
 #[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gpu {
-    /// What convolutions and products of matrices reach, in operations of their own sums.
+    /// Rate that convolutions and matrix products reach, in operations that remain after the savings of `tile`.
     pub rate: FlopRate,
-    /// Traffic to the accelerator's own memory.
+    /// Rate of the accelerator's own memory.
     pub memory: BitRate,
     /// The side of the tiles of outputs that convolutions of stride one by kernels of side three and five are computed in, which saves
     /// multiplications (Winograd's algorithm: Lavin and Gray, arXiv:1509.09308); 1: none are saved.

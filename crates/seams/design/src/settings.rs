@@ -126,9 +126,9 @@ impl Settings {
         if !self.has(key) {
             if let Some(now) = renamed(key) {
                 return Err(Refusal::new(
-                    format!("`{now}`, which it is called now"),
+                    format!("`{now}`, the key's new name"),
                     format!("`{key}`"),
-                    "name that",
+                    "use the new name",
                 ));
             }
             let keys: Vec<String> = self.flat().into_iter().map(|(key, _)| key).collect();

@@ -59,11 +59,14 @@ impl Transport {
         ("group.mtu", "bytes of payload in a full packet"),
         ("group.message", "packets in a full message"),
         ("group.window", "messages that a rank may have outstanding"),
-        ("group.acknowledge_every", "packets between two that ask for an acknowledge; a message if not said"),
+        (
+            "group.acknowledge_every",
+            "a sender asks for an acknowledge after this number of packets; default: once a message",
+        ),
         ("group.retry_timeout", "time without an acknowledge after which a sender sends again"),
-        ("group.retry_count", "how often in a row before the peer counts as dead"),
-        ("group.selective", "send again what is missing and nothing else, not everything from there on"),
-        ("group.dcqcn", "rate from which senders slow down where links mark congestion; never if not said"),
+        ("group.retry_count", "retries in a row before the peer counts as dead"),
+        ("group.selective", "retransmit only missing packets (selective repeat) instead of go-back-N"),
+        ("group.dcqcn", "DCQCN: the senders' initial rate; default: no DCQCN"),
         (
             "group.channels",
             "queue pairs side by side, each with a part of every vector and a core of a switch",

@@ -378,7 +378,7 @@ pub enum RequestError {
     },
     /// Nobody has said whom tokens are for.
     #[error(
-        "expected to know whom tokens are for, found no routing; give one before a dispatch, and dispatch before a combine"
+        "expected a routing of tokens, found none; give one before a dispatch, and dispatch before a combine"
     )]
     NoRouting,
     /// More tokens than places.

@@ -77,7 +77,7 @@ pub enum WriteError {
         found: u16,
     },
     /// For the node itself.
-    #[error("expected destinations other than rank {rank}, which writes; copy what is its own")]
+    #[error("expected destinations other than rank {rank}, which writes; copy its own data locally")]
     SelfAddressed {
         /// The node.
         rank: u16,

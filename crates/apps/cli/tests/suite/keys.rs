@@ -34,8 +34,8 @@ fn write_all(page: &mut String, what: &str, names: &[&str]) {
 fn page() -> String {
     let mut page = String::from(
         "# Keys\nFor files, and for `--set KEY=VALUE`. `quincunx sim --show NAME` prints the same of one kind of file or one design.\n\n\
-         A row is a key, what its value is, what it is if it is not said, and what it means. *needed*: a file must say it; *with its table*: it must \
-         if anything of its table is said. Sizes are in bytes, or with `KiB`, `MiB`, `KB`; rates in bits a second or with a unit (`100Gbit/s`, `56GB/s`); \
+         A row is a key, its type, its default, and its meaning. *needed*: a file must set it; *with its table*: a file must set it \
+         if it sets anything of that table. Sizes are in bytes, or with `KiB`, `MiB`, `KB`; rates in bits a second or with a unit (`100Gbit/s`, `56GB/s`); \
          times have theirs (`20ms`, `1us`); shares are `0.05` or `5%`. `[[job]]` is a table that may come several times. A file of a fabric also takes \
          the keys of the designs that run on it, which come after; presets are files to start from (`quincunx sim --show epic-star8`).\n\n\
          Made by `QUINCUNX_KEYS=write cargo test -p quincunx-cli --test suite keys`.\n",
