@@ -84,8 +84,9 @@ impl JobsRequest {
                     self.scenario.place(),
                     fabric.accelerators - 1
                 );
-                let remedy = "a job has all of a memory fabric; name them all";
-                return Err(self.jobs.wrong_at(line, expected, format!("{:?}", job.hosts), remedy).into());
+                let remedy = "name them all: a job has all of a memory fabric";
+                let found: Vec<String> = job.hosts.numbers().iter().map(u16::to_string).collect();
+                return Err(self.jobs.wrong_at(line, expected, found.join(","), remedy).into());
             }
             if !design.about().is_exact {
                 let remedy = "name a design that adds up what it is given";
