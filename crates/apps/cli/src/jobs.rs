@@ -30,7 +30,8 @@ A file of jobs is TOML. Each [[job]] is a group of its own, made before anything
 by `policy` (edge-disjoint if not said: a tree that shares no link with another) and out of the `memory` (64MiB) of each switch. A group for
 which there is no tree runs among its hosts, and the reason stands below the table. Frames of a tree keep to its links; all others take the
 ways of equal cost, each flow one by a hash. With --placement the numbers of hosts are places in that order: the same file with its jobs
-packed, spread or at random.
+packed, spread or at random. On a memory fabric (memory-8, scin-dgx8) each job has all accelerators, several may run in the switches and one
+outside, and there is no policy, no memory and no traffic to say.
 
   fabric = \"leaf-spine-8x4x8\"             # --fabric comes before it
   [[job]]

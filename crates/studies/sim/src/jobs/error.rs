@@ -1,5 +1,6 @@
 //! Why a file of jobs gives no measurement.
 
+use crate::memory_fabric::RunError;
 use crate::packet_fabric::SimulationError;
 use crate::session::Interrupted;
 use quincunx_scenario::ScenarioError;
@@ -14,12 +15,15 @@ pub enum JobsError {
     /// Of the fabric as a whole.
     #[error(transparent)]
     Simulation(#[from] SimulationError),
-    /// There is no such policy.
+    /// Of a memory fabric.
+    #[error(transparent)]
+    Memory(#[from] RunError),
+    /// There is no such policy, or a key means nothing on the fabric.
     #[error(transparent)]
     Policy(#[from] quincunx_design::Refusal),
-    /// Jobs run on networks of hosts and switches.
+    /// Jobs run on networks of hosts and switches, and of accelerators and switches.
     #[error(
-        "expected a fabric of hosts at switches for jobs, found {found}; choose one such as leaf-spine-8x4x8"
+        "expected a fabric of hosts or accelerators at switches for jobs, found {found}; choose one such as leaf-spine-8x4x8"
     )]
     Fabric {
         /// Its name.

@@ -1,5 +1,6 @@
 //! What has become of jobs, and of what was beside them.
 
+use super::prepare::Job;
 use quincunx_collective::{Bandwidths, Collective, Reduction};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
 
@@ -39,6 +40,39 @@ pub struct JobMeasurement {
 }
 
 impl JobMeasurement {
+    /// Of a job that ran so, with so many wrong elements, and so many frames that were marked and lost.
+    pub(super) fn of(
+        job: Job,
+        runs: Vec<[Instant; 2]>,
+        wrong: Option<u64>,
+        [marked, lost]: [u64; 2],
+    ) -> Self {
+        let Job {
+            line, name, asked, design, fell_back, switches, collective, reduction, size, hosts, ..
+        } = job;
+        let ranks = hosts.len() as u16;
+        let bandwidths = Bandwidths::default();
+        let mut measured = Self {
+            name,
+            line,
+            asked,
+            design,
+            fell_back,
+            collective,
+            reduction,
+            size,
+            ranks,
+            switches,
+            runs,
+            bandwidths,
+            wrong,
+            marked,
+            lost,
+        };
+        measured.bandwidths = collective.bandwidths(ranks, size, ByteCount::new(0), measured.mean());
+        measured
+    }
+
     /// When it began.
     pub fn begin(&self) -> Instant {
         self.runs.first().map_or(Instant::ZERO, |run| run[0])

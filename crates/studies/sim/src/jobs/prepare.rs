@@ -6,7 +6,7 @@ use crate::Contents;
 use crate::packet_fabric::{SimulationError, lengths};
 use quincunx_cluster::{Cluster, ManagedCluster, ManagedSetup, Wiring};
 use quincunx_collective::{Collective, GroupId, Rank, Reduction, SplitMix64};
-use quincunx_design::{Catalog, Demand, FabricKind};
+use quincunx_design::{AnyDesign, Catalog, Demand, FabricKind, Settings};
 use quincunx_scenario::{Amount, Ends, HostList, JobSetup, Jobs, Load, Scenario};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
 
@@ -51,7 +51,7 @@ pub(super) struct Job {
 
 impl JobsRequest {
     /// The jobs that run, each with its place and line in the file.
-    fn chosen(&self) -> impl Iterator<Item = (usize, usize, &JobSetup)> {
+    pub(super) fn chosen(&self) -> impl Iterator<Item = (usize, usize, &JobSetup)> {
         let all = self.jobs.jobs().enumerate().map(|(place, (line, job))| (place, line, job));
         all.filter(|(place, ..)| self.only.is_none_or(|only| only == *place))
     }
@@ -80,43 +80,20 @@ impl JobsRequest {
         for (place, line, job) in self.chosen() {
             let refused = |error: String| self.jobs.refused_at(line, error);
             let numbers = job.hosts.numbers();
-            let bytes = job.collective.counted_size(job.size).as_usize();
-            let in_parts = matches!(job.collective, Collective::ReduceScatter | Collective::AllGather);
-            if in_parts && !bytes.is_multiple_of(numbers.len() * job.dtype.size()) {
-                let error = SimulationError::Parts { ranks: numbers.len() as u16, size: bytes as u64 };
-                return Err(refused(error.to_string()).into());
-            }
-            let lengths = lengths(job.collective, numbers.len(), bytes);
-            let design = self.scenario.design(self.catalog, &job.design);
-            let design = design.map_err(|error| refused(error.to_string()))?;
-            let settings = self.scenario.settings(design)?;
+            let (design, settings) = self.design_of(line, job, FabricKind::Tree)?;
             designs.push(design);
-            if !design.about().offers(job.collective, FabricKind::Tree) {
-                let offered: Vec<&str> =
-                    design.collectives(FabricKind::Tree).iter().map(|one| one.name()).collect();
-                let expected = format!("a collective of {} ({})", design.name(), offered.join(", "));
-                let remedy = "name one of them, or another design";
-                return Err(self.jobs.wrong_at(line, expected, job.collective.name(), remedy).into());
-            }
+            let hosts = numbers.iter().map(|&host| wiring.host(Rank(host))).collect();
+            let wanted = self.job(place, line, job, design.name(), hosts);
+            let lengths = wanted.lengths;
             let demand = Demand::Vectors { longest: ByteCount::new(lengths[0] as u64) };
             let made = managed.add(numbers, design, settings, demand);
             let made = made.map_err(|error| refused(error.to_string()))?;
             jobs.push(Job {
-                place,
-                line,
-                name: job.name(place + 1),
-                asked: design.name().to_owned(),
                 group: made.group,
                 design: made.design.name(),
                 fell_back: made.fell_back,
                 switches: made.switches,
-                collective: job.collective.with_root(Rank(job.root)),
-                reduction: Reduction { op: job.op, data_type: job.dtype },
-                size: job.size,
-                lengths,
-                hosts: numbers.iter().map(|&host| wiring.host(Rank(host))).collect(),
-                at: Instant::ZERO + job.at,
-                times: job.times,
+                ..wanted
             });
         }
         // A job by itself leaves the keys of the others' designs alone.
@@ -129,6 +106,61 @@ impl JobsRequest {
             cluster.forward_everything();
         }
         Ok((cluster, jobs))
+    }
+
+    /// The design that a line asks for, and its settings, if it offers the collective on that kind of fabric.
+    pub(super) fn design_of(
+        &self,
+        line: usize,
+        job: &JobSetup,
+        kind: FabricKind,
+    ) -> Result<(&'static dyn AnyDesign, Settings), JobsError> {
+        let refused = |error: String| self.jobs.refused_at(line, error);
+        let ranks = job.hosts.numbers().len();
+        let bytes = job.collective.counted_size(job.size).as_usize();
+        let in_parts = matches!(job.collective, Collective::ReduceScatter | Collective::AllGather);
+        if in_parts && !bytes.is_multiple_of(ranks * job.dtype.size()) {
+            let error = SimulationError::Parts { ranks: ranks as u16, size: bytes as u64 };
+            return Err(refused(error.to_string()).into());
+        }
+        let design = self.scenario.design(self.catalog, &job.design);
+        let design = design.map_err(|error| refused(error.to_string()))?;
+        if !design.about().offers(job.collective, kind) {
+            let offered: Vec<&str> = design.collectives(kind).iter().map(|one| one.name()).collect();
+            let expected = format!("a collective of {} ({})", design.name(), offered.join(", "));
+            let remedy = "name one of them, or another design";
+            return Err(self.jobs.wrong_at(line, expected, job.collective.name(), remedy).into());
+        }
+        Ok((design, self.scenario.settings(design)?))
+    }
+
+    /// A job as the file has it, before it has a group.
+    pub(super) fn job(
+        &self,
+        place: usize,
+        line: usize,
+        job: &JobSetup,
+        design: &'static str,
+        hosts: Vec<usize>,
+    ) -> Job {
+        let bytes = job.collective.counted_size(job.size).as_usize();
+        Job {
+            place,
+            line,
+            name: job.name(place + 1),
+            asked: design.to_owned(),
+            group: GroupId(0),
+            design,
+            fell_back: None,
+            switches: Vec::new(),
+            collective: job.collective.with_root(Rank(job.root)),
+            reduction: Reduction { op: job.op, data_type: job.dtype },
+            size: job.size,
+            lengths: lengths(job.collective, hosts.len(), bytes),
+            hosts,
+            at: Instant::ZERO + job.at,
+            times: job.times,
+        }
     }
 
     /// The streams of traffic, each with its line and name, where a packet takes so long on a host's link of a rate.

@@ -3,17 +3,19 @@
 use super::observer::{JobObserver, Troubled};
 use super::prepare::Job;
 use super::streams::{Stream, Streaming};
-use super::{JobMeasurement, JobsError, JobsMeasurement, JobsRequest, SharedLink, StreamMeasurement};
+use super::{JobMeasurement, JobsError, JobsMeasurement, JobsRequest, SharedLink, StreamMeasurement, memory};
 use crate::Contents;
+use crate::memory_fabric::MemoryFabric;
 use crate::packet_fabric::{Built, Data};
 use crate::progress::ProgressFn;
 use crate::session::{Next, Runs, Session};
 use crate::traffic::Meter;
-use quincunx_collective::{Bandwidths, GroupId, LengthOnly, Numbers, Rank};
+use quincunx_collective::{GroupId, LengthOnly, Numbers, Rank};
 use quincunx_driver_des::{Limits, NodeIndex};
 use quincunx_engine::Terms;
 use quincunx_engine::verbs::Outcome;
 use quincunx_nodes::{HostCommand, HostEvent, NodeCommand, NodeEvent};
+use quincunx_scenario::Fabric;
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
 use std::collections::BTreeMap;
 
@@ -22,6 +24,9 @@ use std::collections::BTreeMap;
 /// # Errors
 /// If a line of the file cannot be carried out, a job fails or does not end in time, or if it was stopped.
 pub fn measure_jobs(request: &JobsRequest, progress: ProgressFn<'_>) -> Result<JobsMeasurement, JobsError> {
+    if let Fabric::Memory(fabric) = &request.scenario.fabric {
+        return memory::measure(&MemoryFabric::from(fabric), request, progress);
+    }
     match request.contents() {
         Contents::LengthOnly => JobsRun::<LengthOnly>::new(request)?.run(request, progress),
         Contents::Numbers => JobsRun::<Numbers>::new(request)?.run(request, progress),
@@ -234,28 +239,7 @@ impl<P> Progressed<P> {
     }
 
     fn measured(self, Troubled { marked, lost }: Troubled) -> JobMeasurement {
-        let Job { line, name, asked, design, fell_back, switches, collective, reduction, size, .. } =
-            self.job;
-        let ranks = self.job.hosts.len() as u16;
-        let mut measured = JobMeasurement {
-            name,
-            line,
-            asked,
-            design,
-            fell_back,
-            collective,
-            reduction,
-            size,
-            ranks,
-            switches,
-            runs: self.runs,
-            bandwidths: Bandwidths::default(),
-            wrong: self.wrong,
-            marked,
-            lost,
-        };
-        measured.bandwidths = collective.bandwidths(ranks, size, ByteCount::new(0), measured.mean());
-        measured
+        JobMeasurement::of(self.job, self.runs, self.wrong, [marked, lost])
     }
 }
 

@@ -21,8 +21,14 @@ pub(crate) struct Built<P: Payload, O> {
 }
 
 impl<P: PayloadKind, O: Observer<FabricNode<P>>> Built<P, O> {
-    pub(crate) fn new(fabric: &MemoryFabric, streams: &[Stream], observer: O) -> Result<Self, RunError> {
-        let layout = layout(fabric, streams)?;
+    /// Nodes that run each stream so many times at most.
+    pub(crate) fn new(
+        fabric: &MemoryFabric,
+        streams: &[Stream],
+        times: u16,
+        observer: O,
+    ) -> Result<Self, RunError> {
+        let layout = layout(fabric, streams, times)?;
         let medium = FlitMedium { format: fabric.format, accelerators: fabric.accelerators };
         let mut simulation = Simulation::with_observer(medium, 0, observer);
         let mut add = |config: FabricConfig<P>| {

@@ -185,7 +185,7 @@ fn run_observed<P: PayloadKind, O: Observer<FabricNode<P>>>(
 ) -> Result<(Outcome<P>, O), RunError> {
     assert_eq!(memories.len(), usize::from(fabric.accelerators), "one memory for each accelerator");
     let ends: Vec<usize> = memories.iter().map(Payload::length).collect();
-    let mut built = Built::new(fabric, streams, observer)?;
+    let mut built = Built::new(fabric, streams, 1, observer)?;
     for (&accelerator, memory) in built.accelerators.iter().zip(memories) {
         let size = built.simulation.engine(accelerator).memory().map_or(0, Payload::length);
         let mut filled = P::zeroed(size);

@@ -20,7 +20,7 @@ impl MemoryFabric {
     }
 
     /// All directions of all links, in order.
-    pub(super) fn directions(&self) -> impl Iterator<Item = Direction> + use<> {
+    pub(crate) fn directions(&self) -> impl Iterator<Item = Direction> + use<> {
         let links = u32::from(self.accelerators) * u32::from(self.switches);
         (0..links).map(LinkIndex).flat_map(|link| [link.forward(), link.backward()])
     }
@@ -34,7 +34,7 @@ impl MemoryFabric {
     }
 
     /// What its ends are called.
-    pub(super) fn names(&self, direction: Direction) -> [String; 2] {
+    pub(crate) fn names(&self, direction: Direction) -> [String; 2] {
         self.ends(direction).map(|end| self.name(end))
     }
 }

@@ -1,12 +1,16 @@
 //! Which streams of collectives can run side by side on a memory fabric.
 
 use super::{MemoryFabric, RunError};
-use quincunx_cluster::{MemoryLayout, Stream};
+use quincunx_cluster::{MemoryLayout, MemorySetup, Stream};
 
 /// What nodes are set up with to run these streams side by side.
-pub(super) fn layout(fabric: &MemoryFabric, streams: &[Stream]) -> Result<MemoryLayout, RunError> {
+pub(super) fn layout(
+    fabric: &MemoryFabric,
+    streams: &[Stream],
+    times: u16,
+) -> Result<MemoryLayout, RunError> {
     check(streams)?;
-    Ok(MemoryLayout::new(&fabric.setup(), streams)?)
+    Ok(MemoryLayout::new(&MemorySetup { times, ..fabric.setup() }, streams)?)
 }
 
 /// Whether streams can run side by side.

@@ -99,7 +99,7 @@ pub fn measure_traffic(
         Fabric::Mesh(_) | Fabric::MemoryMesh(_) | Fabric::Servers(_) => Err(SimulationError::NoWay.into()),
         Fabric::Memory(fabric) => {
             let setup = MemoryFabric { traffic: Some((offered, seed)), ..MemoryFabric::from(fabric) };
-            let mut built = memory_fabric::Built::<LengthOnly, _>::new(&setup, &[], Meter::default())?;
+            let mut built = memory_fabric::Built::<LengthOnly, _>::new(&setup, &[], 1, Meter::default())?;
             let source = Source::new(offered, setup.population()?, seed);
             let payload = ByteCount::new(setup.format.max_payload as u64);
             measure_on(&mut built, source, setup.link.latency, payload, request.packets, progress)

@@ -6,7 +6,7 @@ use quincunx_designs::{CATALOG, FALLBACK};
 use quincunx_fabric::{LinkProperties, NodeKind, SwitchedShape};
 use quincunx_scenario::{Document, Jobs, Scenario};
 use quincunx_sim::packet_fabric::simulate;
-use quincunx_sim::{JobsMeasurement, JobsRequest, ignore_progress, measure_jobs};
+use quincunx_sim::{JobsMeasurement, JobsRequest, Outputs, ignore_progress, measure, measure_jobs};
 use quincunx_units::{Duration, Instant};
 
 const ALL_REDUCE: Collective = Collective::AllReduce;
@@ -298,7 +298,7 @@ fn what_a_line_asks_for_and_does_not_get_is_one_line_with_its_number() {
         ),
         ("leaf-spine-2x2x2", job("0-3", "epic-3", "") + &job("0-3", "netreduce", ""), "frames of one kind"),
         ("ring-4", job("0-3", "ring", ""), "found ring-4"),
-        ("scin-dgx8", job("0-3", "ring", ""), "found scin-dgx8"),
+        ("mesh-2x2", job("0-3", "direct", ""), "found mesh-2x2"),
     ] {
         let message = refused(fabric, &text);
         assert!(message.contains(named), "{message}");
@@ -417,4 +417,71 @@ fn eight_that_send_to_one_get_fair_shares_by_dcqcn() {
     let squares: f64 = shares.iter().map(|share| share * share).sum();
     let index = shares.iter().sum::<f64>().powi(2) / (8.0 * squares);
     assert!(index > 0.85, "{index}: {shares:?}");
+}
+
+/// How long an AllReduce of all accelerators takes, as `sim` has it.
+fn on_memory(design: &str) -> Duration {
+    let request = requests::request(&requests::scenario("memory-8", &[]), design, ALL_REDUCE, 64 << 10);
+    let measured = measure(&request, Outputs::default(), &mut ignore_progress).unwrap();
+    assert_eq!(measured.wrong, Some(0));
+    measured.time
+}
+
+#[test]
+fn a_job_alone_takes_as_long_on_a_memory_fabric_as_a_collective() {
+    for design in ["nvls", "cais", "ring", "direct"] {
+        let found = run("memory-8", &job("0-7", design, ""));
+        assert_eq!((found.jobs[0].mean(), found.jobs[0].wrong), (on_memory(design), Some(0)), "{design}");
+    }
+}
+
+#[test]
+fn jobs_on_a_memory_fabric_share_its_links_and_are_right() {
+    let scin = |at: &str| job("0-7", "scin", &format!("at = \"{at}\""));
+    let alone = time("memory-8", &scin("0us"));
+    let found = run("memory-8", &(scin("0us") + &scin("1us") + &job("0-7", "ring", "")));
+    assert!(found.jobs.iter().all(|job| job.wrong == Some(0)), "{:?}", found.jobs);
+    assert_eq!(found.jobs[1].begin(), Instant::ZERO + Duration::from_micros(1));
+    assert!(found.jobs[0].mean() > alone && found.jobs[1].mean() > alone, "{:?}", found.jobs);
+    assert_eq!((found.jobs[0].switches.is_empty(), found.jobs[2].switches.is_empty()), (false, true));
+}
+
+#[test]
+fn a_job_on_a_memory_fabric_runs_as_often_as_it_is_to() {
+    for design in ["scin", "nvls", "ring"] {
+        let text = job("0-7", design, "times = 3\nat = \"2us\"");
+        let found = run("memory-8", &text);
+        let [job] = &found.jobs[..] else { panic!("one job") };
+        assert_eq!((job.runs.len(), job.wrong), (3, None), "{design}");
+        assert_eq!(job.begin(), Instant::ZERO + Duration::from_micros(2));
+        assert!(job.runs.windows(2).all(|runs| runs[0][1] == runs[1][0]), "{design}: again at once");
+    }
+}
+
+#[test]
+fn what_a_memory_fabric_has_no_use_for_is_refused_in_one_line() {
+    let refused = |text: &str| {
+        measure_jobs(&request("memory-8", &[], text), &mut ignore_progress).unwrap_err().to_string()
+    };
+    let scin = job("0-7", "scin", "");
+    for (text, expected) in [
+        (
+            job("0-3", "scin", ""),
+            "jobs.toml:1: expected all accelerators of memory-8 in order, 0-7, found 0,1,2,3; ",
+        ),
+        (
+            job("0-7", "scin-inq", ""),
+            "jobs.toml:1: expected a design that changes no result, found scin-inq",
+        ),
+        (job("0-7", "epic-3", ""), "jobs.toml:1: "),
+        (format!("policy = \"edge-disjoint\"\n{scin}"), "expected no policy for jobs on a memory fabric"),
+        (
+            scin.clone() + "[[traffic]]\npattern = \"uniform\"\nload = 0.1\n",
+            "expected no [[traffic]] for jobs on a memory fabric",
+        ),
+        (job("0-7", "ring", "") + &job("0-7", "direct", ""), "expected at most one stream beside"),
+    ] {
+        let error = refused(&text);
+        assert!(error.contains(expected) && error.lines().count() == 1, "{error}");
+    }
 }
