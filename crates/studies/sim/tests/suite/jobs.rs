@@ -469,10 +469,7 @@ fn what_a_memory_fabric_has_no_use_for_is_refused_in_one_line() {
             job("0-3", "scin", ""),
             "jobs.toml:1: expected all accelerators of memory-8 in order, 0-7, found 0,1,2,3; ",
         ),
-        (
-            job("0-7", "scin-inq", ""),
-            "jobs.toml:1: expected a design that changes no result, found scin-inq",
-        ),
+        (job("0-7", "scin-inq", ""), "jobs.toml:1: expected a design that changes no result, found scin-inq"),
         (job("0-7", "epic-3", ""), "jobs.toml:1: "),
         (format!("policy = \"edge-disjoint\"\n{scin}"), "expected no policy for jobs on a memory fabric"),
         (
