@@ -70,16 +70,17 @@ fn the_kernel_in_the_help_is_one() {
 
 #[test]
 fn what_is_no_kernel_is_refused_in_one_line_with_status_two() {
+    let other = std::env::temp_dir().join(format!("quincunx-no-kernel-{}.toml", std::process::id()));
+    std::fs::write(&other, "name = \"a\"\n\n[dependencies]\n").expect("a file");
+    let other = other.to_str().expect("a path");
     for (file, expected) in [
         ("nothing.toml", "expected a kernel's description, found nothing.toml"),
-        (
-            "../own-design/Cargo.toml",
-            "Cargo.toml, line 12: expected a kernel as TOML, found unknown field `dependencies`",
-        ),
+        (other, "toml, line 3: expected a kernel as TOML, found unknown field `dependencies`"),
     ] {
         let output = explain(&[file]);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{error}");
         assert!(error.contains(expected) && error.trim_end().lines().count() == 1, "{error}");
     }
+    std::fs::remove_file(other).expect("the same file");
 }

@@ -152,7 +152,7 @@ fn rows_without_another_are_counted_and_none_at_all_is_an_error() {
     let text = ResultFile::new("text", b"time 3 us");
     for (second, part) in [
         (none.path(), "found none in both"),
-        (text.path(), "what a command prints with --json"),
+        (text.path(), "a command's --json output"),
         ("/nowhere", "/nowhere"),
     ] {
         let output = quincunx(&["compare", both.path(), second]);
