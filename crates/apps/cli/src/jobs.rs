@@ -4,15 +4,17 @@ use clap::Args;
 use quincunx_design::Catalog;
 use quincunx_scenario::{Jobs as JobsFile, Override, RankPlacement, Scenario};
 use quincunx_sim::{
-    Interrupted, JobMeasurement, JobsError, JobsMeasurement, JobsRequest, StreamMeasurement, measure_jobs,
+    Interrupted, JobMeasurement, JobsError, JobsMeasurement, JobsRequest, StreamMeasurement,
+    measure_jobs_with_outputs,
 };
 use quincunx_units::{Duration, Instant};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
+use std::sync::Mutex;
 
 use crate::Failure;
 use crate::interrupt::{self, is_set};
-use crate::options::placement_override;
+use crate::options::{OutputOptions, placement_override};
 use crate::out::say;
 use crate::progress::{bar, position};
 use crate::results::{Printed, described};
@@ -24,6 +26,7 @@ use crate::table::{Align, or_dash, table};
 #[command(after_help = "Examples:
   quincunx sim jobs examples/jobs/leaf-spine-64.toml
   quincunx sim jobs examples/jobs/leaf-spine-64.toml --fabric fat-tree-8 --alone --json > runs/jobs.json
+  quincunx sim jobs examples/jobs/victim-flow.toml --trace jobs.pftrace
   quincunx sim jobs examples/jobs/leaf-spine-64.toml --placement spread
 
 A file of jobs is TOML. Each [[job]] is a group of its own, made before anything runs, in the order of the file, as the manager makes it:
@@ -65,6 +68,8 @@ pub(crate) struct Jobs {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
+    output_options: OutputOptions,
+    #[command(flatten)]
     printed: Printed,
 }
 
@@ -88,11 +93,15 @@ impl Jobs {
             .chain((0..alone).map(Some))
             .map(|only| JobsRequest { only, ..all.clone() })
             .collect();
+        let outputs = Mutex::new(Some(self.output_options.open()?));
         let stop = interrupt::flag()?;
         let progress = bar(requests.len());
         let run = |request: JobsRequest| {
             let what = request.only.map_or("all jobs".to_owned(), |only| format!("job {} alone", only + 1));
-            let result = measure_jobs(&request, &mut |at| {
+            // Those of all jobs together.
+            let outputs =
+                request.only.is_none().then(|| outputs.lock().expect("no run panics").take()).flatten();
+            let result = measure_jobs_with_outputs(&request, outputs.unwrap_or_default(), &mut |at| {
                 progress.set_message(format!("{what}: at {}", position(at)));
                 if is_set(&stop) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });

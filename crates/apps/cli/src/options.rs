@@ -6,8 +6,10 @@ use quincunx_collective::{Collective, DataType, Op, Rank, ReduceOp, Reduction};
 use quincunx_control_grpc::{ClientConfig, Credentials};
 use quincunx_perf::Task;
 use quincunx_scenario::{Override, RankPlacement};
+use quincunx_sim::{Out, Outputs};
 use quincunx_units::{ByteCount, SizeRange};
-use std::io::{IsTerminal, stdout};
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal, stdout};
 use std::path::PathBuf;
 
 use crate::{Failure, out};
@@ -33,6 +35,39 @@ impl IdentityOptions {
     /// For a client that shows it.
     pub(crate) fn client(&self) -> Result<ClientConfig, Failure> {
         Ok(ClientConfig { credentials: self.credentials()?, ..ClientConfig::default() })
+    }
+}
+
+/// What a simulation writes beside its rows.
+#[derive(Args)]
+pub(crate) struct OutputOptions {
+    /// Write every frame on every link, and the waves in switches, to this file for ui.perfetto.dev; of one run
+    #[arg(long, value_name = "FILE.pftrace")]
+    trace: Option<PathBuf>,
+    /// Write every frame on every link to this file, for Wireshark; packets of memory fabrics, which it does not know, have the
+    /// link type USER0; of one run
+    #[arg(long, value_name = "FILE.pcapng")]
+    pcap: Option<PathBuf>,
+}
+
+impl OutputOptions {
+    pub(crate) fn is_some(&self) -> bool {
+        self.trace.is_some() || self.pcap.is_some()
+    }
+
+    /// Makes the files, so that a name that cannot be written is told before anything runs.
+    pub(crate) fn open(&self) -> Result<Outputs, Failure> {
+        let open = |path: &Option<PathBuf>| -> Result<Option<Out>, Failure> {
+            let Some(path) = path else { return Ok(None) };
+            let file = File::create(path).map_err(|error| {
+                Failure::Input(format!(
+                    "expected to write {}, found \"{error}\"; name another file",
+                    path.display()
+                ))
+            })?;
+            Ok(Some(Box::new(BufWriter::new(file))))
+        };
+        Ok(Outputs { trace: open(&self.trace)?, capture: open(&self.pcap)? })
     }
 }
 

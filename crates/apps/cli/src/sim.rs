@@ -6,15 +6,12 @@ use quincunx_design::{AnyDesign, Catalog, FabricKind, Parameter};
 use quincunx_report::Columns;
 use quincunx_scenario::{Key, Override, RankPlacement, Scenario, read_text};
 use quincunx_sim::traffic::Offered;
-use quincunx_sim::{Contents, Out, Outputs, Request};
+use quincunx_sim::{Contents, Request};
 use quincunx_units::{ByteCount, SizeRange};
-use std::fs::File;
-use std::io::BufWriter;
-use std::path::PathBuf;
 
 use crate::jobs::Jobs;
 use crate::layer::Layer;
-use crate::options::{CollectiveOptions, placement_override};
+use crate::options::{CollectiveOptions, OutputOptions, placement_override};
 use crate::out::say;
 use crate::results::{Printed, envelope};
 use crate::simulations::{Case, candidates_header, simulate};
@@ -108,13 +105,8 @@ pub(crate) struct Sim {
     /// Number of seeds to run with, from --seed on: rows are means, with the standard error of the time
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     seeds: u64,
-    /// Write every frame on every link, and the waves in switches, to this file for ui.perfetto.dev; one design and one size
-    #[arg(long, value_name = "FILE.pftrace")]
-    trace: Option<PathBuf>,
-    /// Write every frame on every link to this file, for Wireshark; packets of memory fabrics, which it does not know, have the
-    /// link type USER0; one design and one size
-    #[arg(long, value_name = "FILE.pcapng")]
-    pcap: Option<PathBuf>,
+    #[command(flatten)]
+    output_options: OutputOptions,
     /// Add each link's utilisation over time to the JSON, in up to 64 bins; `quincunx report` draws it
     #[arg(long, requires = "json", conflicts_with = "seeds")]
     utilisation: bool,
@@ -193,7 +185,7 @@ impl Sim {
         scenario.refuse_training().map_err(Failure::input)?;
         let rows: Vec<_> =
             rows.iter().flat_map(|designs| sizes.iter().map(move |&size| (designs, size))).collect();
-        if (self.trace.is_some() || self.pcap.is_some()) && (is_choice || rows.len() > 1 || self.seeds > 1) {
+        if self.output_options.is_some() && (is_choice || rows.len() > 1 || self.seeds > 1) {
             let found = rows.iter().map(|(designs, _)| designs.len() as u64 * self.seeds).sum::<u64>();
             return Err(Failure::Input(format!(
                 "expected one design, one size and one seed with --trace or --pcap, found {found} runs; write one at a time"
@@ -216,7 +208,7 @@ impl Sim {
                 designs: designs.clone(),
                 seeds: self.seeds,
                 over_time: self.utilisation,
-                outputs: self.outputs()?,
+                outputs: self.output_options.open()?,
             });
         }
         let (stop, rows) = (interrupt::flag()?, cases.len());
@@ -236,20 +228,6 @@ impl Sim {
             self.printed.print(&envelope("sim", &simulated.rows));
         }
         simulated.check(rows)
-    }
-
-    fn outputs(&self) -> Result<Outputs, Failure> {
-        let open = |path: &Option<PathBuf>| -> Result<Option<Out>, Failure> {
-            let Some(path) = path else { return Ok(None) };
-            let file = File::create(path).map_err(|error| {
-                Failure::Input(format!(
-                    "expected to write {}, found \"{error}\"; name another file",
-                    path.display()
-                ))
-            })?;
-            Ok(Some(Box::new(BufWriter::new(file))))
-        };
-        Ok(Outputs { trace: open(&self.trace)?, capture: open(&self.pcap)? })
     }
 
     /// What is to be set: `--loss` is short for two keys.

@@ -25,6 +25,7 @@ pub use choice::{Candidate, Choice, NoChoice, choose};
 pub use curves::{Curve, CurvePoint, Summary};
 pub use jobs::{
     JobMeasurement, JobsError, JobsMeasurement, JobsRequest, SharedLink, StreamMeasurement, measure_jobs,
+    measure_jobs_with_outputs,
 };
 pub use outputs::{Out, Outputs};
 pub use progress::{Progress, ProgressFn, ignore_progress};

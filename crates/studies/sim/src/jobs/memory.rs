@@ -3,12 +3,12 @@
 
 use super::prepare::Job;
 use super::{JobMeasurement, JobsError, JobsMeasurement, JobsRequest, SharedLink};
-use crate::Contents;
-use crate::memory_fabric::{Built, MemoryFabric, RunError, Stream, expected};
+use crate::memory_fabric::{Built, MemoryFabric, OutputObserver, RunError, Stream, expected};
 use crate::packet_fabric::Data;
 use crate::progress::ProgressFn;
 use crate::session::{Next, Runs, Session};
-use quincunx_collective::{Payload, Rank};
+use crate::{Contents, Outputs};
+use quincunx_collective::{LengthOnly, Numbers, Payload, Rank};
 use quincunx_design::{FabricKind, Refusal};
 use quincunx_driver_des::NodeIndex;
 use quincunx_engine::shared_memory::{InPlaceRequest, Span};
@@ -32,7 +32,7 @@ struct Progressed<P> {
 struct MemoryJobs<'a, P: Data> {
     fabric: MemoryFabric,
     request: &'a JobsRequest,
-    built: Built<P, ()>,
+    built: Built<P, OutputObserver>,
     jobs: Vec<Progressed<P>>,
 }
 
@@ -40,15 +40,14 @@ struct MemoryJobs<'a, P: Data> {
 pub(super) fn measure(
     fabric: &MemoryFabric,
     request: &JobsRequest,
+    outputs: Outputs,
     progress: ProgressFn<'_>,
 ) -> Result<JobsMeasurement, JobsError> {
     // In place a second run adds up sums, which soon are more than a type holds.
     let is_once = request.chosen().all(|(_, _, job)| job.times == 1);
     match request.contents() {
-        Contents::Numbers if is_once => {
-            MemoryJobs::<quincunx_collective::Numbers>::new(fabric, request)?.run(progress)
-        }
-        _ => MemoryJobs::<quincunx_collective::LengthOnly>::new(fabric, request)?.run(progress),
+        Contents::Numbers if is_once => MemoryJobs::<Numbers>::new(fabric, request, outputs)?.run(progress),
+        _ => MemoryJobs::<LengthOnly>::new(fabric, request, outputs)?.run(progress),
     }
 }
 
@@ -112,11 +111,16 @@ impl JobsRequest {
 }
 
 impl<'a, P: Data> MemoryJobs<'a, P> {
-    fn new(fabric: &MemoryFabric, request: &'a JobsRequest) -> Result<Self, JobsError> {
+    fn new(fabric: &MemoryFabric, request: &'a JobsRequest, outputs: Outputs) -> Result<Self, JobsError> {
         let (streams, jobs): (Vec<Stream>, Vec<Job>) = request.streams_on(fabric)?.into_iter().unzip();
         let times = jobs.iter().map(|job| job.times).max().unwrap_or(1);
         let times = u16::try_from(times).unwrap_or(u16::MAX);
-        let mut built = Built::new(fabric, &streams, times, ())?;
+        let mut built = Built::new(
+            fabric,
+            &streams,
+            times,
+            OutputObserver::of(outputs, fabric).map_err(RunError::output)?,
+        )?;
         for (&accelerator, rank) in built.accelerators.clone().iter().zip(0..) {
             let size = built.simulation.engine(accelerator).memory().map_or(0, Payload::length);
             let mut memory = P::zeroed(size);
@@ -163,7 +167,9 @@ impl<'a, P: Data> MemoryJobs<'a, P> {
                 }
             }
         }
-        Ok(self.measured())
+        let (measured, outputs) = self.measured();
+        outputs.finish().map_err(RunError::output)?;
+        Ok(measured)
     }
 
     /// Starts the jobs whose time has come.
@@ -229,7 +235,7 @@ impl<'a, P: Data> MemoryJobs<'a, P> {
         Ok(true)
     }
 
-    fn measured(self) -> JobsMeasurement {
+    fn measured(self) -> (JobsMeasurement, OutputObserver) {
         let simulation = &self.built.simulation;
         let time = simulation.now().since(Instant::ZERO);
         let link = |direction| {
@@ -251,7 +257,9 @@ impl<'a, P: Data> MemoryJobs<'a, P> {
             .jobs
             .into_iter()
             .map(|Progressed { job, runs, wrong, .. }| JobMeasurement::of(job, runs, wrong, [0, 0]));
-        JobsMeasurement { jobs: jobs.collect(), traffic: Vec::new(), links, time, steps, frames }
+        let jobs = jobs.collect();
+        let measured = JobsMeasurement { jobs, traffic: Vec::new(), links, time, steps, frames };
+        (measured, self.built.simulation.into_observer())
     }
 }
 

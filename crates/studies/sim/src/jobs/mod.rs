@@ -16,4 +16,4 @@ mod streams;
 pub use error::JobsError;
 pub use measure::{JobMeasurement, JobsMeasurement, SharedLink, StreamMeasurement};
 pub use prepare::JobsRequest;
-pub use run::measure_jobs;
+pub use run::{measure_jobs, measure_jobs_with_outputs};

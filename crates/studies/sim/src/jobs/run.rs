@@ -4,12 +4,12 @@ use super::observer::{JobObserver, Troubled};
 use super::prepare::Job;
 use super::streams::{Stream, Streaming};
 use super::{JobMeasurement, JobsError, JobsMeasurement, JobsRequest, SharedLink, StreamMeasurement, memory};
-use crate::Contents;
 use crate::memory_fabric::MemoryFabric;
-use crate::packet_fabric::{Built, Data};
+use crate::packet_fabric::{Built, Data, OutputObserver, Retransmissions, SimulationError};
 use crate::progress::ProgressFn;
 use crate::session::{Next, Runs, Session};
 use crate::traffic::Meter;
+use crate::{Contents, Outputs};
 use quincunx_collective::{GroupId, LengthOnly, Numbers, Rank};
 use quincunx_driver_des::{Limits, NodeIndex};
 use quincunx_engine::Terms;
@@ -24,12 +24,24 @@ use std::collections::BTreeMap;
 /// # Errors
 /// If a line of the file cannot be carried out, a job fails or does not end in time, or if it was stopped.
 pub fn measure_jobs(request: &JobsRequest, progress: ProgressFn<'_>) -> Result<JobsMeasurement, JobsError> {
+    measure_jobs_with_outputs(request, Outputs::default(), progress)
+}
+
+/// The same, writing every frame to `outputs`.
+///
+/// # Errors
+/// As [`measure_jobs`], or if an output cannot be written.
+pub fn measure_jobs_with_outputs(
+    request: &JobsRequest,
+    outputs: Outputs,
+    progress: ProgressFn<'_>,
+) -> Result<JobsMeasurement, JobsError> {
     if let Fabric::Memory(fabric) = &request.scenario.fabric {
-        return memory::measure(&MemoryFabric::from(fabric), request, progress);
+        return memory::measure(&MemoryFabric::from(fabric), request, outputs, progress);
     }
     match request.contents() {
-        Contents::LengthOnly => JobsRun::<LengthOnly>::new(request)?.run(request, progress),
-        Contents::Numbers => JobsRun::<Numbers>::new(request)?.run(request, progress),
+        Contents::LengthOnly => JobsRun::<LengthOnly>::new(request, outputs)?.run(request, progress),
+        Contents::Numbers => JobsRun::<Numbers>::new(request, outputs)?.run(request, progress),
     }
 }
 
@@ -60,7 +72,7 @@ struct JobsRun<P: Data> {
 }
 
 impl<P: Data> JobsRun<P> {
-    fn new(request: &JobsRequest) -> Result<Self, JobsError> {
+    fn new(request: &JobsRequest, outputs: Outputs) -> Result<Self, JobsError> {
         let (cluster, jobs) = request.groups()?;
         let congestion = &request.scenario.faults.congestion;
         let loses = congestion.queue.is_some() || request.scenario.faults.loss.is_some();
@@ -77,6 +89,9 @@ impl<P: Data> JobsRun<P> {
             }
         }
         let mut built = Built::new(&request.scenario, cluster, request.seed, observer)?;
+        let (framing, links) = (built.cluster.framing(), built.directions());
+        let outputs = OutputObserver::new(outputs, framing, &links, Retransmissions::default());
+        built.simulation.observer_mut().outputs = outputs.map_err(SimulationError::output)?;
         let population = built.population()?;
         let streams = request.streams(built.link().rate, population.packet)?;
         built.simulation.observer_mut().meters =
@@ -120,7 +135,10 @@ impl<P: Data> JobsRun<P> {
                 }
             }
         }
-        Ok(self.measured(request))
+        let outputs = std::mem::take(&mut self.built.simulation.observer_mut().outputs);
+        let measured = self.measured(request);
+        outputs.finish().map_err(SimulationError::output)?;
+        Ok(measured)
     }
 
     /// Starts the jobs whose time has come.
@@ -172,7 +190,7 @@ impl<P: Data> JobsRun<P> {
         let entry = &mut self.jobs[number];
         if outcome != Outcome::Done {
             let after = now.since(Instant::ZERO);
-            let failed = crate::packet_fabric::SimulationError::Failed { rank: rank as u16, outcome, after };
+            let failed = SimulationError::Failed { rank: rank as u16, outcome, after };
             return Err(request.jobs.refused_at(entry.job.line, failed).into());
         }
         let current = entry.current.as_mut().expect("what ends has begun");

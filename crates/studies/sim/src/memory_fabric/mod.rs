@@ -20,6 +20,7 @@ pub(crate) use build::Built;
 pub(crate) use measure::measure;
 pub use medium::FlitMedium;
 pub(crate) use mesh::simulate_memory_mesh;
+pub(crate) use observer::OutputObserver;
 pub use quincunx_cluster::{Stream, expected};
 pub use run::{Outcome, RunError, Timing, run, run_streams, run_with_outputs};
 pub use setup::MemoryFabric;

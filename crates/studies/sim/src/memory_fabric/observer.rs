@@ -2,6 +2,7 @@
 //! encodes it. There is no registered link type for such packets: the capture's is the first that is left to users
 //! ([`LinkType::User`]).
 
+use super::MemoryFabric;
 use super::shape::Wiring;
 use super::tracer::Tracer;
 use crate::outputs::{Capture, Out, Outputs};
@@ -15,7 +16,7 @@ use quincunx_wire::pcapng::LinkType;
 use std::io;
 
 /// An observer that writes what is asked for.
-pub(super) struct OutputObserver {
+pub(crate) struct OutputObserver {
     tracer: Option<Tracer<Out>>,
     capture: Option<Capture<Out>>,
 }
@@ -30,7 +31,12 @@ impl OutputObserver {
         })
     }
 
-    pub(super) fn finish(self) -> io::Result<()> {
+    /// Of a fabric of accelerators around switches.
+    pub(crate) fn of(outputs: Outputs, fabric: &MemoryFabric) -> io::Result<Self> {
+        Self::new(outputs, &Wiring::from(fabric))
+    }
+
+    pub(crate) fn finish(self) -> io::Result<()> {
         self.tracer.map(Tracer::finish).transpose()?;
         self.capture.map(Capture::finish).transpose()?;
         Ok(())

@@ -2,7 +2,6 @@
 
 use super::build::Built;
 use super::observer::OutputObserver;
-use super::shape::Wiring;
 use super::{MemoryFabric, Stream};
 use crate::outputs::Outputs;
 use crate::packet_fabric::{Data, LinkUse};
@@ -91,7 +90,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    fn output(error: std::io::Error) -> Self {
+    pub(crate) fn output(error: std::io::Error) -> Self {
         Self::Output(error.to_string())
     }
 }
@@ -161,7 +160,7 @@ pub fn run_with_outputs<P: Data + PayloadKind>(
     if outputs.is_none() {
         return run_observed(fabric, &streams, memories, (), progress).map(|(outcome, ())| outcome);
     }
-    let observer = OutputObserver::new(outputs, &Wiring::from(fabric)).map_err(RunError::output)?;
+    let observer = OutputObserver::of(outputs, fabric).map_err(RunError::output)?;
     let (outcome, observer) = run_observed(fabric, &streams, memories, observer, progress)?;
     observer.finish().map_err(RunError::output)?;
     Ok(outcome)

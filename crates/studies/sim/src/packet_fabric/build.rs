@@ -103,6 +103,12 @@ impl<P: Data, O: Observer<Node<P>>> Built<P, O> {
         if direction.backward { [second, first] } else { [first, second] }
     }
 
+    /// Every direction of every link, with the names of its ends.
+    pub(crate) fn directions(&self) -> Vec<(Direction, String)> {
+        let named = |(direction, _)| (direction, self.names(direction).join(" > "));
+        self.simulation.statistics().map(named).collect()
+    }
+
     /// What these nodes are called.
     pub(super) fn names(&self, direction: Direction) -> [&str; 2] {
         let nodes = self.cluster.wiring().nodes();

@@ -221,11 +221,7 @@ impl<P: Data, O: Observer<Node<P>>> SimulatedGroup<P, O> {
 
     /// Every direction of every link, with the names of its ends.
     pub fn directions(&self) -> Vec<(Direction, String)> {
-        let named = |(direction, _): (Direction, _)| {
-            let [from, to] = self.names(direction);
-            (direction, format!("{from} > {to}"))
-        };
-        self.simulation().statistics().map(named).collect()
+        self.built.directions()
     }
 
     /// What the nodes are called that a direction comes from and goes to.

@@ -1,12 +1,16 @@
 //! Several collectives at once: groups with trees of their own beside traffic that takes all ways.
 
+use crate::captured::{Shared, packets};
 use crate::requests;
 use quincunx_collective::Collective;
 use quincunx_designs::{CATALOG, FALLBACK};
 use quincunx_fabric::{LinkProperties, NodeKind, SwitchedShape};
 use quincunx_scenario::{Document, Jobs, Scenario};
 use quincunx_sim::packet_fabric::simulate;
-use quincunx_sim::{JobsMeasurement, JobsRequest, Outputs, ignore_progress, measure, measure_jobs};
+use quincunx_sim::{
+    JobsMeasurement, JobsRequest, Outputs, ignore_progress, measure, measure_jobs, measure_jobs_with_outputs,
+};
+use quincunx_trace::read;
 use quincunx_units::{Duration, Instant};
 
 const ALL_REDUCE: Collective = Collective::AllReduce;
@@ -480,5 +484,27 @@ fn what_a_memory_fabric_has_no_use_for_is_refused_in_one_line() {
     ] {
         let error = refused(&text);
         assert!(error.contains(expected) && error.lines().count() == 1, "{error}");
+    }
+}
+
+#[test]
+fn every_frame_of_jobs_is_in_their_trace_and_their_capture_on_either_fabric() {
+    for (fabric, text) in [
+        ("leaf-spine-2x2x2", job("0-1", "epic-3", "") + &job("2-3", "ring", "at = \"2us\"")),
+        ("memory-4", job("0-3", "scin", "") + &job("0-3", "ring", "at = \"2us\"")),
+    ] {
+        let (trace, capture) = (Shared::default(), Shared::default());
+        let outputs = Outputs { trace: trace.out(), capture: capture.out() };
+        let request = request(fabric, &[], &text);
+        let found = measure_jobs_with_outputs(&request, outputs, &mut ignore_progress).unwrap();
+        assert_eq!(found, measure_jobs(&request, &mut ignore_progress).unwrap(), "{fabric}: as without");
+        if fabric.starts_with("memory") {
+            assert_eq!(packets(&capture.bytes()).len() as u64, found.frames);
+        }
+        assert!(capture.bytes().len() as u64 > 60 * found.frames, "{fabric}");
+        let tracks = read(&trace.bytes()).unwrap();
+        for link in &found.links {
+            assert!(tracks.iter().any(|track| track.name == link.name), "{fabric}: {}", link.name);
+        }
     }
 }
