@@ -17,7 +17,9 @@ const ONLOOKER: NodeId = NodeId(2);
 /// A client that asks, a server, or an onlooker that waits for the server's answer.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Toy {
-    Client,
+    Client {
+        flaw: Flaw,
+    },
     /// Whether it has been told that all is over, and whether it cares.
     Server {
         is_over: bool,
@@ -34,6 +36,8 @@ enum Flaw {
     AnswersOn,
     /// The onlooker takes an answer for right when all is over, and the server's refusal makes it so.
     Refuses,
+    /// As that, but the answer is the client's own, and on its way before anybody refuses.
+    Overtaken,
     /// Nobody is told.
     NoControlPlane,
 }
@@ -68,17 +72,23 @@ impl common::Toy for Toy {
 
     fn take(&mut self, input: Input<'_, Self>) -> Vec<Output<Self>> {
         match (self, input) {
-            (Self::Client, Input::Command(Command::Ask)) => {
+            (Self::Client { flaw: Flaw::Overtaken }, Input::Command(Command::Ask)) => {
+                vec![Output::Send(0, Header::Ask), Output::Send(1, Header::Answer), Output::Arm(Patience)]
+            }
+            (Self::Client { .. }, Input::Command(Command::Ask)) => {
                 vec![Output::Send(0, Header::Ask), Output::Arm(Patience)]
             }
-            (Self::Client, Input::Command(Command::Stop)) => vec![Output::Disarm(Patience)],
-            (Self::Client, Input::Timer(Patience)) => vec![Output::Tell(Event::Over)],
-            (Self::Client, Input::Frame(_, Header::Answer)) => {
+            (Self::Client { .. }, Input::Command(Command::Stop)) => vec![Output::Disarm(Patience)],
+            (Self::Client { .. }, Input::Timer(Patience)) => vec![Output::Tell(Event::Over)],
+            (Self::Client { .. }, Input::Frame(_, Header::Answer)) => {
                 vec![Output::Disarm(Patience), Output::Tell(Event::Answered)]
             }
             (Self::Server { is_over, .. }, Input::Command(_)) => {
                 *is_over = true;
                 Vec::new()
+            }
+            (Self::Server { is_over: false, flaw: Flaw::Overtaken }, Input::Frame(..)) => {
+                vec![Output::Tell(Event::Over)]
             }
             (Self::Server { is_over: false, flaw: Flaw::Refuses }, Input::Frame(..)) => {
                 vec![
@@ -118,13 +128,17 @@ impl System for Three {
     type Owner = Owner;
 
     fn members(&self) -> Vec<Member<Node<Toy>, Owner>> {
-        let toys = [Toy::Client, Toy::Server { is_over: false, flaw: self.0 }, Toy::Onlooker];
+        let toys =
+            [Toy::Client { flaw: self.0 }, Toy::Server { is_over: false, flaw: self.0 }, Toy::Onlooker];
         toys.map(|toy| Member { engine: Node(toy), owner: Owner::default() }).into()
     }
 
     fn links(&self) -> Vec<[End; 2]> {
         let end = |node, port| End { node, port: PortId(port) };
-        vec![[end(CLIENT, 0), end(SERVER, 0)], [end(ONLOOKER, 0), end(SERVER, 1)]]
+        let own = [end(CLIENT, 1), end(ONLOOKER, 1)];
+        let mut links = vec![[end(CLIENT, 0), end(SERVER, 0)], [end(ONLOOKER, 0), end(SERVER, 1)]];
+        links.extend((self.0 == Flaw::Overtaken).then_some(own));
+        links
     }
 
     fn wants_command(&self, node: NodeId, owner: &Owner) -> bool {
@@ -138,7 +152,9 @@ impl System for Three {
 
     fn observe(&self, node: NodeId, owner: &mut Owner, event: Event) -> Result<(), String> {
         match event {
-            Event::Answered if owner.is_told && node == ONLOOKER && self.0 == Flaw::Refuses => {
+            Event::Answered
+                if owner.is_told && node == ONLOOKER && matches!(self.0, Flaw::Refuses | Flaw::Overtaken) =>
+            {
                 return Err("an answer when all is over".to_owned());
             }
             Event::Answered => owner.is_answered = true,
@@ -232,8 +248,15 @@ fn a_notice_that_a_frame_has_called_for_may_come_before_any_other_frame() {
 }
 
 #[test]
+fn a_notice_that_a_frame_has_called_for_may_come_before_a_frame_that_would_be_taken_alone() {
+    let found = fault(Flaw::Overtaken, rules(0, 0));
+    let message = "an answer when all is over".to_owned();
+    assert_eq!(found, Some(Fault::Wrong { node: ONLOOKER, message }));
+}
+
+#[test]
 fn what_is_left_out_changes_no_verdict_where_there_are_notices() {
-    for flaw in [Flaw::None, Flaw::AnswersOn, Flaw::Refuses, Flaw::NoControlPlane] {
+    for flaw in [Flaw::None, Flaw::AnswersOn, Flaw::Refuses, Flaw::Overtaken, Flaw::NoControlPlane] {
         let whole = Exploration { at_once: false, symmetry: false, persistent_sets: false, ..rules(1, 1) };
         assert_eq!(fault(flaw, rules(1, 1)).is_some(), fault(flaw, whole).is_some(), "{flaw:?}");
     }
