@@ -1,7 +1,7 @@
 //! Counts of what networks send: packets, and the messages that are made of them. A window is of one or the other, and which one its type says.
 
 use core::fmt;
-use core::ops::{Add, Mul};
+use core::ops::Mul;
 
 use crate::ByteCount;
 use serde::{Deserialize, Serialize};
@@ -39,16 +39,6 @@ macro_rules! counts {
         impl From<$Count> for u64 {
             fn from(count: $Count) -> Self {
                 count.0.into()
-            }
-        }
-
-        impl Add for $Count {
-            type Output = Self;
-
-            /// # Panics
-            /// If there are more than 2^32 then, in builds that check arithmetic.
-            fn add(self, other: Self) -> Self {
-                Self(self.0 + other.0)
             }
         }
     )+};

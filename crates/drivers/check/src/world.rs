@@ -1,6 +1,6 @@
 //! What each node answers to each input: all computed once, and kept by number, whatever the engines.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
@@ -87,9 +87,8 @@ impl<'n> World<'n> {
             .iter()
             .map(|g| renamings.iter().map(|h| number(&g.after(h, links))).collect())
             .collect();
-        // In their order.
-        let ends: BTreeMap<End, ()> = links.iter().flatten().map(|&end| (end, ())).collect();
-        let channels = ends.into_keys().zip((0..).step_by(OrderingClass::COUNT.into())).collect();
+        let ends: BTreeSet<End> = links.iter().flatten().copied().collect();
+        let channels = ends.into_iter().zip((0..).step_by(OrderingClass::COUNT.into())).collect();
         let mut world = Self {
             nodes,
             notices,

@@ -125,6 +125,12 @@ impl<E: Engine, C: Codec<E>> Interposed<E, C> {
         self.nodes[node].engine()
     }
 
+    /// Frames that a node's codec could not read.
+    pub fn unreadable(&self, node: usize) -> u64 {
+        let dropped = self.nodes[node].dropped().iter();
+        dropped.filter(|(reason, _)| matches!(reason, crate::Dropped::Codec(_))).map(|(_, count)| count).sum()
+    }
+
     /// Gives a node an order, now.
     ///
     /// # Errors

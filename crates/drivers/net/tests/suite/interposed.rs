@@ -58,6 +58,7 @@ fn frames_travel_as_bytes_and_take_as_long_as_the_link() {
     assert_eq!(told(&mut network, micros(10)), [received(3)]);
     assert_eq!(network.take_sent().first().map(|frame| frame.from), Some(B));
     assert_eq!(told(&mut network, micros(20)), [SENT]);
+    assert_eq!((network.unreadable(0), network.unreadable(1)), (0, 0));
 }
 
 #[test]

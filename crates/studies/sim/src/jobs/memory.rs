@@ -13,7 +13,6 @@ use quincunx_design::{FabricKind, Refusal};
 use quincunx_driver_des::NodeIndex;
 use quincunx_engine::shared_memory::{InPlaceRequest, Span};
 use quincunx_nodes::fabric::{FabricCommand, FabricEvent};
-use quincunx_scenario::Scenario;
 use quincunx_units::{Duration, Instant};
 
 /// Vectors begin at multiples of so many bytes.
@@ -53,7 +52,7 @@ pub(super) fn measure(
 
 impl JobsRequest {
     /// Refuses what a file says that means nothing on a memory fabric.
-    fn check_for_memory(&self, scenario: &Scenario) -> Result<(), JobsError> {
+    fn check_for_memory(&self) -> Result<(), JobsError> {
         let said = [
             ("policy", self.jobs.policy.is_some()),
             ("memory", self.jobs.memory.is_some()),
@@ -62,7 +61,7 @@ impl JobsRequest {
         match said.iter().find(|(_, is_said)| *is_said) {
             Some((key, _)) => Err(Refusal::new(
                 format!("no {key} for jobs on a memory fabric"),
-                format!("some for {}", scenario.place()),
+                format!("some for {}", self.scenario.place()),
                 "leave it out, or choose a fabric of hosts such as leaf-spine-8x4x8",
             )
             .into()),
@@ -72,7 +71,7 @@ impl JobsRequest {
 
     /// The streams that the jobs are on a memory fabric.
     fn streams_on(&self, fabric: &MemoryFabric) -> Result<Vec<(Stream, Job)>, JobsError> {
-        self.check_for_memory(&self.scenario)?;
+        self.check_for_memory()?;
         self.jobs.check_hosts(fabric.accelerators)?;
         let (mut streams, mut designs, mut offset) = (Vec::new(), Vec::new(), 0_usize);
         for (place, line, job) in self.chosen() {
