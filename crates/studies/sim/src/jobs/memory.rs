@@ -3,7 +3,7 @@
 
 use super::prepare::Job;
 use super::{JobMeasurement, JobsError, JobsMeasurement, JobsRequest, SharedLink};
-use crate::memory_fabric::{Built, MemoryFabric, OutputObserver, RunError, Stream, expected};
+use crate::memory_fabric::{Built, MemoryFabric, OutputObserver, RunError, Stream, wrong_elements};
 use crate::packet_fabric::Data;
 use crate::progress::ProgressFn;
 use crate::session::{Next, Runs, Session};
@@ -219,12 +219,7 @@ impl<'a, P: Data> MemoryJobs<'a, P> {
         let found = self.vectors(request.span);
         // The vectors alone, from their beginning on.
         let alone = InPlaceRequest { span: Span { offset: 0, ..request.span }, ..request };
-        let wrong = found.iter().enumerate().map(|(rank, found)| {
-            let Some((span, right)) = expected(&alone, rank, &inputs) else { return Some(0) };
-            let found = P::from_view(found.view(span.offset..span.offset + span.length));
-            P::differing(&right, &found, request.reduction.data_type)
-        });
-        let wrong: Option<u64> = wrong.sum();
+        let wrong = wrong_elements(&alone, &inputs, &found);
         let entry = &mut self.jobs[number];
         entry.wrong = entry.wrong.zip(wrong).map(|(all, more)| all + more);
         entry.runs.push([begin, at]);

@@ -88,12 +88,7 @@ impl Case<'_> {
         let inputs: Vec<P> = (0..self.setup.accelerators).map(input).collect();
         let in_place = InPlaceRequest { collective, reduction, span: Span { offset: 0, length } };
         let outcome = self.run(in_place, &inputs, outputs, progress)?;
-        let wrong = outcome.memories.iter().enumerate().map(|(rank, memory)| {
-            let Some((span, right)) = expected(&in_place, rank, &inputs) else { return Some(0) };
-            let found = P::from_view(memory.view(span.offset..span.offset + span.length));
-            P::differing(&right, &found, reduction.data_type)
-        });
-        let wrong = wrong.sum();
+        let wrong = wrong_elements(&in_place, &inputs, &outcome.memories);
         Ok((outcome, wrong))
     }
 
@@ -160,6 +155,16 @@ impl Case<'_> {
     }
 }
 
+/// Wrong elements in all accelerators' memories, which held `inputs` before; none if memory holds no numbers.
+pub(crate) fn wrong_elements<P: Data>(request: &InPlaceRequest, inputs: &[P], memories: &[P]) -> Option<u64> {
+    let of_rank = |(rank, memory): (usize, &P)| {
+        let Some((span, right)) = expected(request, rank, inputs) else { return Some(0) };
+        let found = P::from_view(memory.view(span.offset..span.offset + span.length));
+        P::differing(&right, &found, request.reduction.data_type)
+    };
+    memories.iter().enumerate().map(of_rank).sum()
+}
+
 impl From<&scenario::MemoryFabric> for MemoryFabric {
     fn from(fabric: &scenario::MemoryFabric) -> Self {
         let link = &fabric.link;
@@ -179,4 +184,27 @@ impl From<&scenario::MemoryFabric> for MemoryFabric {
 /// How the packets of a link are cut.
 pub(crate) fn flit_format(link: &scenario::MemoryLink) -> FlitFormat {
     FlitFormat { flit: link.flit.as_usize(), header_flits: 1, max_payload: link.payload.as_usize() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrong_elements;
+    use quincunx_collective::{Collective, DataType, LengthOnly, Numbers, ReduceOp, Reduction};
+    use quincunx_engine::shared_memory::{InPlaceRequest, Span};
+
+    #[test]
+    fn elements_that_are_not_the_sum_are_counted_at_each_rank() {
+        let request = InPlaceRequest {
+            collective: Collective::AllReduce,
+            reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::I32 },
+            span: Span { offset: 0, length: 8 },
+        };
+        let numbers = |values: [i32; 2]| Numbers::from(values.map(i32::to_le_bytes).concat());
+        let inputs = [numbers([1, 2]), numbers([10, 20])];
+        let wrong = |memories: &[Numbers]| wrong_elements(&request, &inputs, memories);
+        assert_eq!(wrong(&[numbers([11, 22]), numbers([11, 22])]), Some(0));
+        assert_eq!(wrong(&[numbers([11, 23]), numbers([1, 2])]), Some(3));
+        let lengths = [LengthOnly::new(8); 2];
+        assert_eq!(wrong_elements(&request, &lengths, &lengths), None);
+    }
 }

@@ -17,7 +17,7 @@ mod tracer;
 mod traffic;
 
 pub(crate) use build::Built;
-pub(crate) use measure::measure;
+pub(crate) use measure::{measure, wrong_elements};
 pub use medium::FlitMedium;
 pub(crate) use mesh::simulate_memory_mesh;
 pub(crate) use observer::OutputObserver;
