@@ -14,7 +14,7 @@ use std::sync::Mutex;
 
 use crate::Failure;
 use crate::interrupt::{self, is_set};
-use crate::options::{OutputOptions, placement_override};
+use crate::options::{OutputOptions, SeedOptions, placement_override};
 use crate::out::say;
 use crate::progress::{bar, position};
 use crate::results::{Printed, described};
@@ -26,6 +26,7 @@ use crate::table::{Align, or_dash, table};
 #[command(after_help = "Examples:
   quincunx sim jobs examples/jobs/leaf-spine-64.toml
   quincunx sim jobs examples/jobs/leaf-spine-64.toml --fabric fat-tree-8 --alone --json > runs/jobs.json
+  quincunx sim jobs examples/jobs/leaf-spine-64.toml --seeds 8    # flows take other ways with each
   quincunx sim jobs examples/jobs/victim-flow.toml --trace jobs.pftrace
   quincunx sim jobs examples/jobs/leaf-spine-64.toml --placement spread
 
@@ -64,9 +65,8 @@ pub(crate) struct Jobs {
     /// Run each job by itself, too, and say how much longer it takes beside the others
     #[arg(long)]
     alone: bool,
-    /// Decides all that chance decides: which way flows take, and when traffic is sent
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    #[command(flatten)]
+    seed_options: SeedOptions,
     #[command(flatten)]
     output_options: OutputOptions,
     #[command(flatten)]
@@ -86,12 +86,15 @@ impl Jobs {
         changes.extend(self.placement.as_ref().map(placement_override));
         let scenario = Scenario::find(&fabric, &changes, catalog).map_err(Failure::input)?;
         scenario.refuse_training().map_err(Failure::input)?;
-        let all = JobsRequest { scenario, jobs, catalog, fallback, seed: self.seed, only: None };
+        let SeedOptions { seed, seeds } = self.seed_options;
+        self.output_options.refuse_several("one seed", seeds)?;
+        let all = JobsRequest { scenario, jobs, catalog, fallback, seed, only: None };
         let count = all.jobs.jobs().count();
         let alone = if self.alone { count } else { 0 };
-        let requests: Vec<JobsRequest> = std::iter::once(None)
-            .chain((0..alone).map(Some))
-            .map(|only| JobsRequest { only, ..all.clone() })
+        let sets = std::iter::once(None).chain((0..alone).map(Some));
+        let requests: Vec<JobsRequest> = sets
+            .flat_map(|only| self.seed_options.all().map(move |seed| (only, seed)))
+            .map(|(only, seed)| JobsRequest { only, seed, ..all.clone() })
             .collect();
         let outputs = Mutex::new(Some(self.output_options.open()?));
         let stop = interrupt::flag()?;
@@ -117,13 +120,14 @@ impl Jobs {
         progress.finish_and_clear();
         let interrupted = interrupted.map_err(Failure::input)?;
         Failure::unless_all(runs, measured.len(), &interrupted)?;
-        let mut measured = measured.into_iter();
-        let together = measured.next().expect("all jobs together are the first run");
-        let alone: Vec<Duration> = measured.map(|found| found.jobs[0].mean()).collect();
+        let mut measured = measured.chunks(seeds as usize).map(JobsMeasurement::pooled);
+        let (together, errors) = measured.next().expect("all jobs together are the first runs");
+        let errors = if seeds > 1 { errors } else { Vec::new() };
+        let alone: Vec<Duration> = measured.map(|(found, _)| found.jobs[0].mean()).collect();
         if self.printed.is_for_programs() {
-            say!("{}", object(&fabric, &all, &together, &alone));
+            say!("{}", object(&fabric, &all, seeds, &together, &errors, &alone));
         } else {
-            show(&together, &alone);
+            show(&together, &errors, &alone);
         }
         let wrong: u64 = together.jobs.iter().filter_map(|job| job.wrong).sum();
         if wrong > 0 {
@@ -144,7 +148,7 @@ fn micros(at: Instant) -> f64 {
     at.since(Instant::ZERO).as_micros_f64()
 }
 
-fn show(found: &JobsMeasurement, alone: &[Duration]) {
+fn show(found: &JobsMeasurement, errors: &[Duration], alone: &[Duration]) {
     use Align::{Left, Right};
     let mut columns = vec![
         ("job", Left),
@@ -166,6 +170,9 @@ fn show(found: &JobsMeasurement, alone: &[Duration]) {
     if is_troubled {
         columns.push(("marked", Right));
         columns.push(("lost", Right));
+    }
+    if !errors.is_empty() {
+        columns.push(("error(us)", Right));
     }
     if !alone.is_empty() {
         columns.push(("alone(us)", Right));
@@ -196,6 +203,9 @@ fn show(found: &JobsMeasurement, alone: &[Duration]) {
         ];
         if is_troubled {
             cells.extend([job.marked.to_string(), job.lost.to_string()]);
+        }
+        if let Some(error) = errors.get(number) {
+            cells.push(format!("{:.1}", error.as_micros_f64()));
         }
         if let Some(alone) = alone.get(number) {
             cells.push(format!("{:.1}", alone.as_micros_f64()));
@@ -265,7 +275,14 @@ fn between(found: &JobsMeasurement, is_meant: IsMeant) -> impl Iterator<Item = &
     found.links.iter().filter(move |link| !link.is_access && is_meant(link))
 }
 
-fn object(fabric: &str, request: &JobsRequest, found: &JobsMeasurement, alone: &[Duration]) -> Value {
+fn object(
+    fabric: &str,
+    request: &JobsRequest,
+    seeds: u64,
+    found: &JobsMeasurement,
+    errors: &[Duration],
+    alone: &[Duration],
+) -> Value {
     let name = |&place: &usize| &found.jobs[place].name;
     let links = found.links.iter().map(|link| {
         json!({
@@ -277,10 +294,12 @@ fn object(fabric: &str, request: &JobsRequest, found: &JobsMeasurement, alone: &
             "peak_queue_bytes": link.peak_queue.bytes(),
         })
     });
-    let rows: Vec<Value> = found.jobs.iter().zip(0..).map(|(job, at)| row(job, alone.get(at))).collect();
+    let rows: Vec<Value> =
+        found.jobs.iter().zip(0..).map(|(job, at)| row(job, errors.get(at), alone.get(at))).collect();
     let mut object = described("sim jobs");
     object["fabric"] = json!(fabric);
     object["seed"] = json!(request.seed);
+    object["seeds"] = json!(seeds);
     object["time_us"] = json!(found.time.as_micros_f64());
     object["frames"] = json!(found.frames);
     object["steps"] = json!(found.steps);
@@ -290,7 +309,7 @@ fn object(fabric: &str, request: &JobsRequest, found: &JobsMeasurement, alone: &
     object
 }
 
-fn row(job: &JobMeasurement, alone: Option<&Duration>) -> Value {
+fn row(job: &JobMeasurement, error: Option<&Duration>, alone: Option<&Duration>) -> Value {
     let runs = job.runs.iter().map(|[begin, end]| json!([micros(*begin), micros(*end)]));
     let mut row = json!({
         "job": job.name,
@@ -315,6 +334,9 @@ fn row(job: &JobMeasurement, alone: Option<&Duration>) -> Value {
     });
     if let Some(reason) = &job.fell_back {
         row["fell_back"] = json!({ "asked": job.asked, "reason": reason });
+    }
+    if let Some(error) = error {
+        row["time_stderr_us"] = json!(error.as_micros_f64());
     }
     if let Some(alone) = alone {
         row["alone_us"] = json!(alone.as_micros_f64());

@@ -38,6 +38,24 @@ impl IdentityOptions {
     }
 }
 
+/// How chance is decided, and how often.
+#[derive(Args, Clone, Copy)]
+pub(crate) struct SeedOptions {
+    /// Seed of all random choices: the same seed gives the same run
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Number of seeds to run with, from --seed on: rows are means, with the standard error of the time
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub(crate) seeds: u64,
+}
+
+impl SeedOptions {
+    /// Each of them.
+    pub(crate) fn all(self) -> impl Iterator<Item = u64> + Clone {
+        (0..self.seeds).map(move |more| self.seed.wrapping_add(more))
+    }
+}
+
 /// What a simulation writes beside its rows.
 #[derive(Args)]
 pub(crate) struct OutputOptions {
@@ -53,6 +71,16 @@ pub(crate) struct OutputOptions {
 impl OutputOptions {
     pub(crate) fn is_some(&self) -> bool {
         self.trace.is_some() || self.pcap.is_some()
+    }
+
+    /// Refuses to write several runs into one file.
+    pub(crate) fn refuse_several(&self, what: &str, runs: u64) -> Result<(), Failure> {
+        match self.is_some() && runs > 1 {
+            true => Err(Failure::Input(format!(
+                "expected {what} with --trace or --pcap, found {runs} runs; write one at a time"
+            ))),
+            false => Ok(()),
+        }
     }
 
     /// Makes the files, so that a name that cannot be written is told before anything runs.

@@ -11,7 +11,7 @@ use quincunx_units::{ByteCount, SizeRange};
 
 use crate::jobs::Jobs;
 use crate::layer::Layer;
-use crate::options::{CollectiveOptions, OutputOptions, placement_override};
+use crate::options::{CollectiveOptions, OutputOptions, SeedOptions, placement_override};
 use crate::out::say;
 use crate::results::{Printed, envelope};
 use crate::simulations::{Case, candidates_header, simulate};
@@ -99,12 +99,8 @@ pub(crate) struct Sim {
     /// Let all hosts send to each other meanwhile: uniform, neighbor or hotspot, and how much of their links they take
     #[arg(long, value_name = "PATTERN:LOAD")]
     background: Option<Offered>,
-    /// Seed of all random choices: the same seed gives the same run
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Number of seeds to run with, from --seed on: rows are means, with the standard error of the time
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    seeds: u64,
+    #[command(flatten)]
+    seed_options: SeedOptions,
     #[command(flatten)]
     output_options: OutputOptions,
     /// Add each link's utilisation over time to the JSON, in up to 64 bins; `quincunx report` draws it
@@ -185,12 +181,9 @@ impl Sim {
         scenario.refuse_training().map_err(Failure::input)?;
         let rows: Vec<_> =
             rows.iter().flat_map(|designs| sizes.iter().map(move |&size| (designs, size))).collect();
-        if self.output_options.is_some() && (is_choice || rows.len() > 1 || self.seeds > 1) {
-            let found = rows.iter().map(|(designs, _)| designs.len() as u64 * self.seeds).sum::<u64>();
-            return Err(Failure::Input(format!(
-                "expected one design, one size and one seed with --trace or --pcap, found {found} runs; write one at a time"
-            )));
-        }
+        let runs: usize = rows.iter().map(|(designs, _)| designs.len()).sum();
+        let SeedOptions { seed, seeds } = self.seed_options;
+        self.output_options.refuse_several("one design, one size and one seed", runs as u64 * seeds)?;
         let mut cases = Vec::new();
         for (designs, size) in rows {
             let request = Request {
@@ -201,12 +194,12 @@ impl Sim {
                 size,
                 contents: Contents::on(&scenario, size),
                 background: self.background,
-                seed: self.seed,
+                seed,
             };
             cases.push(Case {
                 request,
                 designs: designs.clone(),
-                seeds: self.seeds,
+                seeds,
                 over_time: self.utilisation,
                 outputs: self.output_options.open()?,
             });

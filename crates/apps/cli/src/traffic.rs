@@ -5,13 +5,15 @@ use quincunx_design::Catalog;
 use quincunx_scenario::{Override, Scenario};
 use quincunx_sim::Interrupted;
 use quincunx_sim::traffic::{
-    Load, Offered, Pattern, TrafficError, TrafficMeasurement, TrafficRequest, measure_traffic,
+    Load, Offered, Pattern, TrafficError, TrafficMeasurement, TrafficRequest, measure_traffic_with_outputs,
 };
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
+use std::sync::Mutex;
 
 use crate::Failure;
 use crate::interrupt::{self, is_set};
+use crate::options::{OutputOptions, SeedOptions};
 use crate::out::say;
 use crate::progress::{bar, position};
 use crate::results::{Printed, envelope};
@@ -22,6 +24,7 @@ use crate::sweeps::run_all;
 #[command(after_help = "Examples:
   quincunx sim traffic --fabric star-16 --pattern uniform --load 0.9
   quincunx sim traffic --fabric scin-dgx8 --pattern uniform,hotspot --load 0.1,0.5,0.9 --json
+  quincunx sim traffic --fabric star-4 --pattern hotspot --load 0.2 --packets 1000 --trace queues.pftrace
 
 Every host makes full packets at times that chance decides (Poisson), whatever the network does. The load, and what is accepted of it,
 are shares of what the links of those that send can carry, headers included. Latencies are from when a packet is made until all of
@@ -42,9 +45,10 @@ pub(crate) struct Traffic {
     /// Set a key of the fabric: link.rate=200Gbit/s
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Override>,
-    /// Seed of all random choices: the same seed gives the same run
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    #[command(flatten)]
+    seed_options: SeedOptions,
+    #[command(flatten)]
+    output_options: OutputOptions,
     #[command(flatten)]
     printed: Printed,
 }
@@ -58,15 +62,23 @@ impl Traffic {
             .iter()
             .flat_map(|&pattern| self.load.iter().map(move |&load| Offered { pattern, load }));
         let offers: Vec<Offered> = offers.collect();
+        let seeds = self.seed_options.seeds;
+        let runs: Vec<(Offered, u64)> = offers
+            .iter()
+            .flat_map(|&offered| self.seed_options.all().map(move |seed| (offered, seed)))
+            .collect();
+        self.output_options.refuse_several("one pattern, one load and one seed", runs.len() as u64)?;
+        let outputs = Mutex::new(Some(self.output_options.open()?));
         let stop = interrupt::flag()?;
-        let progress = bar(offers.len());
+        let progress = bar(runs.len());
         if !self.printed.is_for_programs() {
             progress.suspend(|| say!("{}", header()));
         }
-        let run = |offered: Offered| {
+        let run = |(offered, seed): (Offered, u64)| {
             let scenario = scenario.clone();
-            let request = TrafficRequest { scenario, offered, packets: self.packets, seed: self.seed };
-            let result = measure_traffic(&request, &mut |at| {
+            let request = TrafficRequest { scenario, offered, packets: self.packets, seed };
+            let outputs = outputs.lock().expect("no run panics").take().unwrap_or_default();
+            let result = measure_traffic_with_outputs(&request, outputs, &mut |at| {
                 progress.set_message(format!("{offered}: at {}", position(at)));
                 if is_set(&stop) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });
@@ -74,15 +86,37 @@ impl Traffic {
             result
         };
         let stopped = |place: usize, error: &TrafficError| match error {
-            TrafficError::Stopped(Interrupted { after }) => Some(format!("{} at {after}", offers[place])),
+            TrafficError::Stopped(Interrupted { after }) => Some(format!("{} at {after}", runs[place].0)),
             _ => None,
         };
-        let mut rows = Vec::new();
-        let interrupted = run_all(offers.clone(), &stop, run, stopped, |place, measured| {
-            if !self.printed.is_for_programs() {
-                progress.suspend(|| say!("{}", line(offers[place], &measured)));
+        // The runs of an offer; what stands there of one that was stopped goes with the next.
+        let (mut rows, mut of_offer, mut number) = (Vec::new(), Vec::new(), 0);
+        let interrupted = run_all(runs.clone(), &stop, run, stopped, |place, measured| {
+            if place / seeds as usize != number {
+                number = place / seeds as usize;
+                of_offer.clear();
             }
-            rows.push(row(offers[place], &measured));
+            of_offer.push(measured);
+            if of_offer.len() < seeds as usize {
+                return;
+            }
+            let (offered, (mean, error)) = (runs[place].0, TrafficMeasurement::mean(&of_offer));
+            of_offer.clear();
+            let mut row = row(offered, &mean);
+            if seeds > 1 {
+                row["seeds"] = json!(seeds);
+                row["latency_mean_stderr_us"] = json!(error.as_micros_f64());
+            }
+            if !self.printed.is_for_programs() {
+                progress.suspend(|| {
+                    say!("{}", line(offered, &mean));
+                    if seeds > 1 {
+                        let error = error.as_micros_f64();
+                        say!("  mean of {seeds} seeds, standard error of the mean latency {error:.3} us");
+                    }
+                });
+            }
+            rows.push(row);
         });
         progress.finish_and_clear();
         let interrupted = interrupted.map_err(Failure::input)?;

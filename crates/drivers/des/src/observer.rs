@@ -63,3 +63,47 @@ impl<E: Engine> Observer<E> for () {
         false
     }
 }
+
+/// Two that see the same.
+impl<E: Engine, A: Observer<E>, B: Observer<E>> Observer<E> for (A, B) {
+    fn sees_departures(&self) -> bool {
+        self.0.sees_departures() || self.1.sees_departures()
+    }
+
+    #[inline(always)]
+    fn sent(&mut self, node: NodeIndex, frame: Frame<'_, E::Header, E::Payload>) {
+        self.0.sent(node, frame);
+        self.1.sent(node, frame);
+    }
+
+    fn departed(&mut self, departure: &Departure, frame: Frame<'_, E::Header, E::Payload>) {
+        self.0.departed(departure, frame);
+        self.1.departed(departure, frame);
+    }
+
+    fn arrived(
+        &mut self,
+        at: Instant,
+        node: NodeIndex,
+        port: PortId,
+        frame: Frame<'_, E::Header, E::Payload>,
+    ) {
+        self.0.arrived(at, node, port, frame);
+        self.1.arrived(at, node, port, frame);
+    }
+
+    fn dropped(&mut self, at: Instant, node: NodeIndex, port: PortId, reason: E::DropReason) {
+        self.0.dropped(at, node, port, reason);
+        self.1.dropped(at, node, port, reason);
+    }
+
+    fn fired(&mut self, at: Instant, node: NodeIndex, timer: E::Timer) {
+        self.0.fired(at, node, timer);
+        self.1.fired(at, node, timer);
+    }
+
+    fn emitted(&mut self, at: Instant, node: NodeIndex, event: &E::Event) {
+        self.0.emitted(at, node, event);
+        self.1.emitted(at, node, event);
+    }
+}

@@ -118,8 +118,6 @@ impl Measurement {
             Duration::ZERO => 0.0,
             _ => runs.iter().map(|run| rate(run) * run.time.as_secs_f64()).sum::<f64>() / total.as_secs_f64(),
         };
-        let squares = runs.iter().map(|run| (run.time.as_picos() as f64 - time.as_picos() as f64).powi(2));
-        let variance = squares.sum::<f64>() / (count - 1) as f64;
         let mean_bytes = |bytes: &dyn Fn(&Self) -> ByteCount| {
             ByteCount::new(runs.iter().map(|run| bytes(run).bytes()).sum::<u64>() / count)
         };
@@ -146,8 +144,20 @@ impl Measurement {
             downlink: mean_bytes(&|run| run.downlink),
             ..first.clone()
         };
-        (mean, Duration::from_picos((variance / count as f64).sqrt() as u64))
+        (mean, standard_error(runs.iter().map(|run| run.time)))
     }
+}
+
+/// Of the mean of such times; zero of one.
+pub(crate) fn standard_error(times: impl Iterator<Item = Duration> + Clone) -> Duration {
+    let count = times.clone().count() as f64;
+    if count < 2.0 {
+        return Duration::ZERO;
+    }
+    let picos = times.map(|time| time.as_picos() as f64);
+    let mean = picos.clone().sum::<f64>() / count;
+    let variance = picos.map(|time| (time - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    Duration::from_picos((variance / count).sqrt() as u64)
 }
 
 /// Why there is no measurement.

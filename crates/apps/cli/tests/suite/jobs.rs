@@ -120,6 +120,28 @@ fn one_seed_is_one_run_of_jobs() {
 }
 
 #[test]
+fn rows_of_several_seeds_are_means_with_their_error() {
+    let (folder, path) = file("seeds", TWO);
+    let run = |options: &[&str]| json(&quincunx(&[&["sim", "jobs", &path, "--json"], options].concat()));
+    let time = |printed: &serde_json::Value, row: usize| printed["rows"][row]["time_us"].as_f64().unwrap();
+    let [first, second] = ["3", "4"].map(|seed| run(&["--seed", seed]));
+    let both = run(&["--seed", "3", "--seeds", "2", "--alone"]);
+    for row in 0..2 {
+        let [first, second] = [&first, &second].map(|printed| time(printed, row));
+        assert!((time(&both, row) - (first + second) / 2.0).abs() < 1e-3, "{both}");
+        let error = both["rows"][row]["time_stderr_us"].as_f64().unwrap();
+        assert!((error - (first - second).abs() / 2.0).abs() < 1e-3, "{error}: {first} and {second}");
+    }
+    assert!(first["rows"][0]["time_stderr_us"].is_null() && both["seeds"] == 2);
+    assert!(both["rows"][0]["slowdown"].as_f64() >= Some(1.0));
+    let table = quincunx(&["sim", "jobs", &path, "--seeds", "2"]);
+    assert!(String::from_utf8(table.stdout).unwrap().contains("error(us)"));
+    let refused = quincunx(&["sim", "jobs", &path, "--seeds", "2", "--trace", "/dev/null"]);
+    assert!(error(&refused).contains("expected one seed with --trace or --pcap, found 2 runs"));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn what_is_wrong_with_jobs_is_one_line_with_the_line_of_the_file() {
     let (folder, path) = file("wrong", &TWO.replace("\"4-11\"", "\"4-16\""));
     let output = quincunx(&["sim", "jobs", &path]);

@@ -142,6 +142,32 @@ fn sim_traffic_says_what_is_accepted_and_how_long_packets_take_on_either_fabric(
 }
 
 #[test]
+fn traffic_of_several_seeds_is_a_mean_and_of_one_can_be_written() {
+    let run = |options: &[&str]| {
+        let traffic = ["sim", "traffic", "--fabric", "star-4", "--load", "0.5", "--packets", "500", "--json"];
+        json(&quincunx(&[&traffic[..], options].concat()))["rows"][0].clone()
+    };
+    let mean = |row: &Value| row["latency_mean_us"].as_f64().unwrap();
+    let ([first, second], both) = (["1", "2"].map(|seed| run(&["--seed", seed])), run(&["--seeds", "2"]));
+    assert!((mean(&both) - (mean(&first) + mean(&second)) / 2.0).abs() < 1e-3, "{first} {second} {both}");
+    let error_of_mean = both["latency_mean_stderr_us"].as_f64().unwrap();
+    assert!((error_of_mean - (mean(&first) - mean(&second)).abs() / 2.0).abs() < 1e-3, "{both}");
+    for fabric in ["star-4", "memory-8"] {
+        let file = std::env::temp_dir().join(format!("quincunx-{fabric}-{}.pftrace", std::process::id()));
+        let path = file.to_str().expect("a temporary path");
+        let traffic = ["sim", "traffic", "--fabric", fabric, "--load", "0.5", "--packets", "500"];
+        let output = quincunx(&[&traffic[..], &["--trace", path]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", error(&output));
+        let length = std::fs::metadata(&file).unwrap().len();
+        std::fs::remove_file(&file).unwrap();
+        // Each packet crosses two links, with a slice on each.
+        assert!(length > 2 * 500 * 20, "{fabric}: {length} B");
+        let refused = quincunx(&[&traffic[..], &["--seeds", "2", "--trace", path]].concat());
+        assert!(error(&refused).contains("one pattern, one load and one seed"), "{}", error(&refused));
+    }
+}
+
+#[test]
 fn a_collective_can_run_beside_traffic() {
     let time = |background: &[&str]| {
         let arguments = [&["sim", "all_reduce", "--size", "64KiB", "--json"], background].concat();

@@ -1,6 +1,7 @@
 //! What has become of jobs, and of what was beside them.
 
 use super::prepare::Job;
+use crate::request::standard_error;
 use quincunx_collective::{Bandwidths, Collective, Reduction};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
 
@@ -75,12 +76,12 @@ impl JobMeasurement {
 
     /// When it began.
     pub fn begin(&self) -> Instant {
-        self.runs.first().map_or(Instant::ZERO, |run| run[0])
+        self.runs.iter().map(|run| run[0]).min().unwrap_or_default()
     }
 
     /// When it had ended.
     pub fn end(&self) -> Instant {
-        self.runs.last().map_or(Instant::ZERO, |run| run[1])
+        self.runs.iter().map(|run| run[1]).max().unwrap_or_default()
     }
 
     /// How long its collectives took.
@@ -91,6 +92,20 @@ impl JobMeasurement {
     /// The mean of that.
     pub fn mean(&self) -> Duration {
         self.times().sum::<Duration>() / (self.runs.len() as u64).max(1)
+    }
+
+    /// The collectives of several runs of the same job with other seeds, and the standard error of their mean.
+    fn pooled(seeds: &[&Self]) -> (Self, Duration) {
+        let mut pooled = Self {
+            runs: seeds.iter().flat_map(|job| &job.runs).copied().collect(),
+            wrong: seeds.iter().map(|job| job.wrong).sum(),
+            marked: seeds.iter().map(|job| job.marked).sum(),
+            lost: seeds.iter().map(|job| job.lost).sum(),
+            ..seeds[0].clone()
+        };
+        let Self { collective, ranks, size, .. } = pooled;
+        pooled.bandwidths = collective.bandwidths(ranks, size, ByteCount::new(0), pooled.mean());
+        (pooled, standard_error(seeds.iter().map(|job| job.mean())))
     }
 }
 
@@ -111,6 +126,24 @@ pub struct StreamMeasurement {
     pub latencies: Option<[Duration; 3]>,
 }
 
+impl StreamMeasurement {
+    /// The packets of several runs of the same stream with other seeds: the means of their rates and latencies.
+    fn pooled(seeds: &[&Self]) -> Self {
+        let bits = seeds.iter().filter_map(|stream| stream.rate).map(BitRate::bits_per_second).sum::<u64>();
+        let latencies: Vec<[Duration; 3]> = seeds.iter().filter_map(|stream| stream.latencies).collect();
+        let mean = |which: usize| {
+            latencies.iter().map(|found| found[which]).sum::<Duration>() / latencies.len() as u64
+        };
+        Self {
+            sent: seeds.iter().map(|stream| stream.sent).sum(),
+            arrived: seeds.iter().map(|stream| stream.arrived).sum(),
+            rate: BitRate::new(bits / seeds.len() as u64),
+            latencies: (!latencies.is_empty()).then(|| [0, 1, 2].map(mean)),
+            ..seeds[0].clone()
+        }
+    }
+}
+
 /// A direction of a link.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SharedLink {
@@ -128,6 +161,19 @@ pub struct SharedLink {
     pub trees: Vec<usize>,
 }
 
+impl SharedLink {
+    /// The same link in several runs: means, and the fullest queue.
+    fn pooled(seeds: &[&Self]) -> Self {
+        let count = seeds.len() as u64;
+        Self {
+            utilisation: seeds.iter().map(|link| link.utilisation).sum::<f64>() / count as f64,
+            bytes: ByteCount::new(seeds.iter().map(|link| link.bytes.bytes()).sum::<u64>() / count),
+            peak_queue: seeds.iter().map(|link| link.peak_queue).max().unwrap_or_default(),
+            ..seeds[0].clone()
+        }
+    }
+}
+
 /// All of it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JobsMeasurement {
@@ -143,4 +189,34 @@ pub struct JobsMeasurement {
     pub steps: u64,
     /// Frames on all links.
     pub frames: u64,
+}
+
+impl JobsMeasurement {
+    /// Several runs of one request with other seeds as one, and by job the standard error of its mean time.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn pooled(seeds: &[Self]) -> (Self, Vec<Duration>) {
+        let count = seeds.len() as u64;
+        let (jobs, errors) = across(seeds, |run| &run.jobs).map(|jobs| JobMeasurement::pooled(&jobs)).unzip();
+        let pooled = Self {
+            jobs,
+            traffic: across(seeds, |run| &run.traffic)
+                .map(|found| StreamMeasurement::pooled(&found))
+                .collect(),
+            links: across(seeds, |run| &run.links).map(|found| SharedLink::pooled(&found)).collect(),
+            time: seeds.iter().map(|run| run.time).sum::<Duration>() / count,
+            steps: seeds.iter().map(|run| run.steps).sum(),
+            frames: seeds.iter().map(|run| run.frames).sum(),
+        };
+        (pooled, errors)
+    }
+}
+
+/// By place in a list that all runs have: what each has there.
+fn across<'a, T: 'a>(
+    runs: &'a [JobsMeasurement],
+    list: impl Fn(&'a JobsMeasurement) -> &'a [T],
+) -> impl Iterator<Item = Vec<&'a T>> {
+    (0..list(&runs[0]).len()).map(move |place| runs.iter().map(|run| &list(run)[place]).collect())
 }

@@ -1,6 +1,6 @@
-//! Observes a run of jobs: whose frames links mark and lose, and when packets of traffic arrive; writes what is asked for.
+//! Observes a run of jobs: whose frames links mark and lose, and when packets of traffic arrive.
 
-use crate::packet_fabric::{Data, OutputObserver, stamp};
+use crate::packet_fabric::{Data, stamp};
 use crate::traffic::Meter;
 use quincunx_driver_des::{Departure, NodeIndex, Observer};
 use quincunx_engine::{Frame, PortId};
@@ -27,16 +27,14 @@ pub(super) struct JobObserver {
     pub(super) troubled: Vec<Troubled>,
     /// By stream.
     pub(super) meters: Vec<Meter>,
-    pub(super) outputs: OutputObserver,
 }
 
 impl<P: Data> Observer<Node<P>> for JobObserver {
     fn sees_departures(&self) -> bool {
-        self.sees_departures || Observer::<Node<P>>::sees_departures(&self.outputs)
+        self.sees_departures
     }
 
     fn departed(&mut self, departure: &Departure, frame: Frame<'_, RoceHeader, P>) {
-        self.outputs.departed(departure, frame);
         let arrives = departure.fate.is_some_and(|fate| fate.arrivals().next().is_some());
         if arrives && !departure.marked {
             return;

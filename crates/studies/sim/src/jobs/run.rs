@@ -5,7 +5,7 @@ use super::prepare::Job;
 use super::streams::{Stream, Streaming};
 use super::{JobMeasurement, JobsError, JobsMeasurement, JobsRequest, SharedLink, StreamMeasurement, memory};
 use crate::memory_fabric::MemoryFabric;
-use crate::packet_fabric::{Built, Data, OutputObserver, Retransmissions, SimulationError};
+use crate::packet_fabric::{Built, Data, OutputObserver, SimulationError};
 use crate::progress::ProgressFn;
 use crate::session::{Next, Runs, Session};
 use crate::traffic::Meter;
@@ -62,7 +62,7 @@ struct Progressed<P> {
 }
 
 struct JobsRun<P: Data> {
-    built: Built<P, JobObserver>,
+    built: Built<P, (JobObserver, OutputObserver)>,
     jobs: Vec<Progressed<P>>,
     /// By group and host: which job and which rank of it.
     ranks: BTreeMap<(GroupId, usize), (usize, usize)>,
@@ -88,13 +88,11 @@ impl<P: Data> JobsRun<P> {
                 observer.owners.extend(owned);
             }
         }
-        let mut built = Built::new(&request.scenario, cluster, request.seed, observer)?;
-        let (framing, links) = (built.cluster.framing(), built.directions());
-        let outputs = OutputObserver::new(outputs, framing, &links, Retransmissions::default());
-        built.simulation.observer_mut().outputs = outputs.map_err(SimulationError::output)?;
+        let outputs = OutputObserver::new(outputs, &cluster).map_err(SimulationError::output)?;
+        let mut built = Built::new(&request.scenario, cluster, request.seed, (observer, outputs))?;
         let population = built.population()?;
         let streams = request.streams(built.link().rate, population.packet)?;
-        built.simulation.observer_mut().meters =
+        built.simulation.observer_mut().0.meters =
             vec![Meter::new(Instant::ZERO..Limits::NONE.time); streams.len()];
         let mut ranks = BTreeMap::new();
         for (number, job) in jobs.iter().enumerate() {
@@ -135,7 +133,7 @@ impl<P: Data> JobsRun<P> {
                 }
             }
         }
-        let outputs = std::mem::take(&mut self.built.simulation.observer_mut().outputs);
+        let outputs = std::mem::take(&mut self.built.simulation.observer_mut().1);
         let measured = self.measured(request);
         outputs.finish().map_err(SimulationError::output)?;
         Ok(measured)
@@ -230,7 +228,7 @@ impl<P: Data> JobsRun<P> {
         let shared = shared.collect();
         let frames = links.iter().map(|link| link.statistics.frames).sum();
         let steps = self.built.simulation.steps();
-        let observer = std::mem::take(self.built.simulation.observer_mut());
+        let observer = std::mem::take(&mut self.built.simulation.observer_mut().0);
         let jobs =
             self.jobs.into_iter().zip(observer.troubled).map(|(entry, troubled)| entry.measured(troubled));
         let starts = request.jobs.traffic().map(|(_, traffic)| Instant::ZERO + traffic.at);

@@ -71,9 +71,9 @@ impl<P: Payload, O: Observer<FabricNode<P>>> Carrier for Built<P, O> {
     }
 }
 
-impl<P: Payload> Metered for Built<P, Meter> {
+impl<P: Payload, O: Observer<FabricNode<P>>> Metered for Built<P, (Meter, O)> {
     fn meter(&mut self) -> &mut Meter {
-        self.simulation.observer_mut()
+        &mut self.simulation.observer_mut().0
     }
 }
 

@@ -30,6 +30,29 @@ pub(super) fn index(node: usize) -> NodeIndex {
     NodeIndex(node as u32)
 }
 
+/// The nodes that a direction comes from and goes to.
+fn ends(cluster: &Cluster, direction: Direction) -> [usize; 2] {
+    let [first, second] = cluster.wiring().links()[direction.link.0 as usize].ends.map(|end| end.node);
+    if direction.backward { [second, first] } else { [first, second] }
+}
+
+/// What these nodes are called.
+pub(super) fn names(cluster: &Cluster, direction: Direction) -> [&str; 2] {
+    ends(cluster, direction).map(|end| cluster.wiring().nodes()[end].name.as_str())
+}
+
+/// Whether they are ranks.
+pub(super) fn joins_ranks(cluster: &Cluster, direction: Direction) -> [bool; 2] {
+    ends(cluster, direction).map(|end| cluster.kind(end) == NodeKind::Host)
+}
+
+/// Every direction of every link, with the names of its ends.
+pub(super) fn directions(cluster: &Cluster) -> impl Iterator<Item = (Direction, String)> {
+    let links = (0..cluster.wiring().links().len() as u32).map(LinkIndex);
+    let directions = links.flat_map(|link| [link.forward(), link.backward()]);
+    directions.map(|direction| (direction, names(cluster, direction).join(" > ")))
+}
+
 impl<P: Data, O: Observer<Node<P>>> Built<P, O> {
     pub(crate) fn new(
         scenario: &Scenario,
@@ -85,7 +108,7 @@ impl<P: Data, O: Observer<Node<P>>> Built<P, O> {
         for link in 0..wiring.links().len() as u32 {
             for direction in [LinkIndex(link).forward(), LinkIndex(link).backward()] {
                 self.simulation.set_queue(direction, queue);
-                let [_, to] = self.ends(direction);
+                let [_, to] = ends(&self.cluster, direction);
                 if let Some(pause) = &congestion.pause
                     && self.cluster.kind(to) == NodeKind::Switch
                 {
@@ -96,38 +119,14 @@ impl<P: Data, O: Observer<Node<P>>> Built<P, O> {
         }
     }
 
-    /// The nodes that a direction comes from and goes to.
-    pub(super) fn ends(&self, direction: Direction) -> [usize; 2] {
-        let [first, second] =
-            self.cluster.wiring().links()[direction.link.0 as usize].ends.map(|end| end.node);
-        if direction.backward { [second, first] } else { [first, second] }
-    }
-
-    /// Every direction of every link, with the names of its ends.
-    pub(crate) fn directions(&self) -> Vec<(Direction, String)> {
-        let named = |(direction, _)| (direction, self.names(direction).join(" > "));
-        self.simulation.statistics().map(named).collect()
-    }
-
-    /// What these nodes are called.
-    pub(super) fn names(&self, direction: Direction) -> [&str; 2] {
-        let nodes = self.cluster.wiring().nodes();
-        self.ends(direction).map(|end| nodes[end].name.as_str())
-    }
-
-    /// Whether they are ranks.
-    pub(super) fn joins_ranks(&self, direction: Direction) -> [bool; 2] {
-        self.ends(direction).map(|end| self.cluster.kind(end) == NodeKind::Host)
-    }
-
     /// What links have carried, as shares of `time`.
     pub(crate) fn links(&self, time: Duration) -> Vec<LinkUse> {
         let share = |busy: Duration| {
             if time == Duration::ZERO { 0.0 } else { busy.as_secs_f64() / time.as_secs_f64() }
         };
         let link_use = |(direction, statistics): (Direction, DirectionStatistics)| {
-            let joins_ranks = self.joins_ranks(direction);
-            let [from, to] = self.names(direction).map(str::to_owned);
+            let joins_ranks = joins_ranks(&self.cluster, direction);
+            let [from, to] = names(&self.cluster, direction).map(str::to_owned);
             LinkUse { from, to, joins_ranks, utilisation: share(statistics.busy), statistics }
         };
         self.simulation.statistics().map(link_use).collect()

@@ -9,7 +9,7 @@ use quincunx_engine::verbs::Outcome;
 use quincunx_nodes::{HostCommand, HostEvent, Node, NodeCommand, NodeEvent};
 use quincunx_units::{ByteCount, Duration, Instant};
 
-use super::build::{Built, index};
+use super::build::{Built, index, joins_ranks, names};
 use super::data::Data;
 use super::observer::OutputObserver;
 use super::retransmissions::Retransmissions;
@@ -39,17 +39,14 @@ pub struct SimulatedGroup<P: Data, O = ()> {
     traffic: Option<Source>,
 }
 
-/// A group whose frames may be written.
-pub(super) type ObservedGroup<P> = SimulatedGroup<P, OutputObserver>;
+/// A group in which it is counted what is sent again, and whose frames may be written.
+pub(super) type ObservedGroup<P> = SimulatedGroup<P, (Retransmissions, OutputObserver)>;
 
 impl<P: Data> ObservedGroup<P> {
     /// Has what follows be written.
     pub(super) fn observe(&mut self, outputs: Outputs) -> Result<(), SimulationError> {
-        let framing = self.cluster().framing();
-        let retransmissions = Retransmissions::of(self.cluster(), GROUP);
-        let observer = OutputObserver::new(outputs, framing, &self.directions(), retransmissions);
-        let observer = observer.map_err(SimulationError::output)?;
-        *self.simulation_mut().observer_mut() = observer;
+        let outputs = OutputObserver::new(outputs, self.cluster()).map_err(SimulationError::output)?;
+        *self.simulation_mut().observer_mut() = (Retransmissions::of(self.cluster(), GROUP), outputs);
         Ok(())
     }
 }
@@ -219,14 +216,9 @@ impl<P: Data, O: Observer<Node<P>>> SimulatedGroup<P, O> {
         &mut self.built.simulation
     }
 
-    /// Every direction of every link, with the names of its ends.
-    pub fn directions(&self) -> Vec<(Direction, String)> {
-        self.built.directions()
-    }
-
     /// What the nodes are called that a direction comes from and goes to.
     fn names(&self, direction: Direction) -> [&str; 2] {
-        self.built.names(direction)
+        names(&self.built.cluster, direction)
     }
 
     /// What links have carried, as shares of `time`.
@@ -236,7 +228,7 @@ impl<P: Data, O: Observer<Node<P>>> SimulatedGroup<P, O> {
 
     /// Bytes on the busiest link of a rank, one way.
     pub fn busiest_bytes(&self) -> ByteCount {
-        let of_rank = |direction| self.built.joins_ranks(direction).contains(&true);
+        let of_rank = |direction| joins_ranks(&self.built.cluster, direction).contains(&true);
         let bytes = self.simulation().statistics().filter(|(direction, _)| of_rank(*direction));
         bytes.map(|(_, statistics)| statistics.bytes).max().unwrap_or_default()
     }

@@ -10,19 +10,23 @@ use quincunx_wire::{Envelope, Framing, MacAddress, RoceHeader, emit_frame, v1};
 use std::io::{self, Write};
 
 /// A capture that grows as frames leave. The first failure to write ends it; [`finish`](Self::finish) tells it.
-pub struct Recorder<W> {
+pub(super) struct Recorder<W> {
     capture: Capture<W>,
     framing: Framing,
 }
 
 impl<W: Write> Recorder<W> {
     /// A capture of links with these names, of frames of one kind.
-    pub fn new(out: W, framing: Framing, links: impl IntoIterator<Item = (Direction, String)>) -> Self {
+    pub(super) fn new(
+        out: W,
+        framing: Framing,
+        links: impl IntoIterator<Item = (Direction, String)>,
+    ) -> Self {
         Self { capture: Capture::new(out, LinkType::Ethernet, links), framing }
     }
 
     /// Takes a frame as it is queued. One that was never sent is not captured; one that is lost on the way is.
-    pub fn record<P: Data>(&mut self, departure: &Departure, frame: Frame<'_, RoceHeader, P>) {
+    pub(super) fn record<P: Data>(&mut self, departure: &Departure, frame: Frame<'_, RoceHeader, P>) {
         if departure.fate.is_none() {
             return;
         }
@@ -39,10 +43,7 @@ impl<W: Write> Recorder<W> {
     }
 
     /// Writes what is left.
-    ///
-    /// # Errors
-    /// If any of it could not be written.
-    pub fn finish(self) -> io::Result<W> {
+    pub(super) fn finish(self) -> io::Result<W> {
         self.capture.finish()
     }
 }

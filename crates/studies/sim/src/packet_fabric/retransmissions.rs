@@ -1,8 +1,10 @@
 //! Counts what is sent again. Without loss that is nothing, or a sender's time-out is too short for what it waits for.
 
 use quincunx_cluster::Cluster;
-use quincunx_collective::GroupId;
-use quincunx_driver_des::NodeIndex;
+use quincunx_collective::{GroupId, Payload};
+use quincunx_driver_des::{NodeIndex, Observer};
+use quincunx_engine::Frame;
+use quincunx_nodes::Node;
 use quincunx_wire::{Endpoint, Operation, Psn, QpNumber, RoceHeader};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -114,7 +116,7 @@ impl Retransmissions {
 
     /// A node sends a frame.
     #[inline]
-    pub(crate) fn sent(&mut self, node: NodeIndex, header: &RoceHeader) {
+    fn sent(&mut self, node: NodeIndex, header: &RoceHeader) {
         if matches!(header.operation, Operation::Acknowledge(_) | Operation::CongestionNotification) {
             return;
         }
@@ -124,6 +126,17 @@ impl Retransmissions {
         sender.last = place;
         let numbers = sender.sent[place].1.get_or_insert_with(|| Numbers::before(header.psn));
         self.frames += u64::from(numbers.send(header.psn));
+    }
+}
+
+impl<P: Payload> Observer<Node<P>> for Retransmissions {
+    fn sees_departures(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn sent(&mut self, node: NodeIndex, frame: Frame<'_, RoceHeader, P>) {
+        self.sent(node, frame.header);
     }
 }
 

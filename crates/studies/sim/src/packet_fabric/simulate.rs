@@ -7,7 +7,6 @@ use quincunx_units::{ByteCount, Duration};
 use super::data::{Data, lengths};
 use super::experts::Batch;
 use super::group::{Finished, ObservedGroup, SimulatedGroup};
-use super::observer::OutputObserver;
 use super::{Row, SimulationError};
 use crate::outputs::Outputs;
 use crate::progress::{ProgressFn, ignore_progress};
@@ -56,7 +55,7 @@ fn run<P: Data>(
 ) -> Result<Row, SimulationError> {
     let collective = request.collective;
     request.vectors()?;
-    let mut group: ObservedGroup<P> = SimulatedGroup::with_observer(request, OutputObserver::default())?;
+    let mut group: ObservedGroup<P> = SimulatedGroup::with_observer(request, Default::default())?;
     let ended = match &request.scenario.workload {
         Some(batch) => tokens(&mut group, request, batch, outputs, progress)?,
         None => {
@@ -82,12 +81,13 @@ fn run<P: Data>(
         steps: simulation.steps(),
         frames: links.iter().map(|link| link.statistics.frames).sum(),
         lost,
-        retransmitted: simulation.observer().retransmissions.frames,
+        retransmitted: simulation.observer().0.frames,
         dropped,
         links,
         busy_over_time: simulation.busy_over_time(),
     };
-    std::mem::take(group.simulation_mut().observer_mut()).finish().map_err(SimulationError::output)?;
+    let (_, outputs) = std::mem::take(group.simulation_mut().observer_mut());
+    outputs.finish().map_err(SimulationError::output)?;
     Ok(row)
 }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// An observer that writes what passes. The first failure to write ends the trace; [`finish`](Self::finish) tells it.
-pub struct Tracer<W> {
+pub(super) struct Tracer<W> {
     trace: TraceWriter<W>,
     tracks: BTreeMap<Direction, Track>,
     failure: Option<io::Error>,
@@ -19,10 +19,7 @@ pub struct Tracer<W> {
 
 impl<W: Write> Tracer<W> {
     /// A trace of links with these names.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn new(out: W, links: impl IntoIterator<Item = (Direction, String)>) -> io::Result<Self> {
+    pub(super) fn new(out: W, links: impl IntoIterator<Item = (Direction, String)>) -> io::Result<Self> {
         let mut trace = TraceWriter::new(out);
         let tracks = links.into_iter().map(|(direction, name)| Ok((direction, trace.track(&name, None)?)));
         let tracks = tracks.collect::<io::Result<_>>()?;
@@ -30,10 +27,7 @@ impl<W: Write> Tracer<W> {
     }
 
     /// Ends the trace.
-    ///
-    /// # Errors
-    /// If any of it could not be written.
-    pub fn finish(self) -> io::Result<W> {
+    pub(super) fn finish(self) -> io::Result<W> {
         match self.failure {
             Some(failure) => Err(failure),
             None => self.trace.finish(),

@@ -100,9 +100,9 @@ impl<P: Data, O: Observer<Node<P>>> Carrier for Built<P, O> {
     }
 }
 
-impl<P: Data> Metered for Built<P, Meter> {
+impl<P: Data, O: Observer<Node<P>>> Metered for Built<P, (Meter, O)> {
     fn meter(&mut self) -> &mut Meter {
-        self.simulation.observer_mut()
+        &mut self.simulation.observer_mut().0
     }
 }
 

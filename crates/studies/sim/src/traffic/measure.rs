@@ -2,9 +2,11 @@
 
 use super::meter::Latencies;
 use super::{Carrying, Meter, Metered, Offered, Source};
+use crate::Outputs;
 use crate::memory_fabric::{self, MemoryFabric, RunError};
 use crate::packet_fabric::{self, SimulationError};
 use crate::progress::ProgressFn;
+use crate::request::standard_error;
 use crate::session::{Interrupted, Next, Session};
 use quincunx_cluster::{Cluster, Wiring, address};
 use quincunx_collective::LengthOnly;
@@ -54,6 +56,30 @@ pub struct TrafficMeasurement {
     pub steps: u64,
 }
 
+impl TrafficMeasurement {
+    /// The mean of several runs of one request with other seeds, and the standard error of its mean latency; the longest of all.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn mean(runs: &[Self]) -> (Self, Duration) {
+        let (first, count) = (runs.first().expect("a run at least"), runs.len() as u64);
+        let mean = |latency: fn(&Self) -> Duration| runs.iter().map(latency).sum::<Duration>() / count;
+        let bits = runs.iter().filter_map(|run| run.rate).map(BitRate::bits_per_second).sum::<u64>();
+        let mean = Self {
+            accepted: runs.iter().map(|run| run.accepted).sum::<f64>() / count as f64,
+            rate: BitRate::new(bits / count),
+            packets: runs.iter().map(|run| run.packets).sum(),
+            mean: mean(|run| run.mean),
+            p50: mean(|run| run.p50),
+            p99: mean(|run| run.p99),
+            max: runs.iter().map(|run| run.max).max().unwrap_or_default(),
+            steps: runs.iter().map(|run| run.steps).sum(),
+            ..*first
+        };
+        (mean, standard_error(runs.iter().map(|run| run.mean)))
+    }
+}
+
 /// Why traffic could not be measured.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TrafficError {
@@ -84,6 +110,18 @@ pub fn measure_traffic(
     request: &TrafficRequest,
     progress: ProgressFn<'_>,
 ) -> Result<TrafficMeasurement, TrafficError> {
+    measure_traffic_with_outputs(request, Outputs::default(), progress)
+}
+
+/// The same, writing every frame to `outputs`.
+///
+/// # Errors
+/// As [`measure_traffic`], or if an output cannot be written.
+pub fn measure_traffic_with_outputs(
+    request: &TrafficRequest,
+    outputs: Outputs,
+    progress: ProgressFn<'_>,
+) -> Result<TrafficMeasurement, TrafficError> {
     let (offered, seed) = (request.offered, request.seed);
     match &request.scenario.fabric {
         Fabric::Packet(fabric) => {
@@ -91,18 +129,27 @@ pub fn measure_traffic(
             let wiring = Wiring::of(&scenario.fabric).filter(|_| scenario.kind() == FabricKind::Tree);
             let mut cluster = Cluster::bare(wiring.ok_or(SimulationError::NoWay)?, address);
             cluster.forward_everything();
-            let mut built =
-                packet_fabric::Built::<LengthOnly, _>::new(scenario, cluster, seed, Meter::default())?;
+            let outputs =
+                packet_fabric::OutputObserver::new(outputs, &cluster).map_err(SimulationError::output)?;
+            let observer = (Meter::default(), outputs);
+            let mut built = packet_fabric::Built::<LengthOnly, _>::new(scenario, cluster, seed, observer)?;
             let source = Source::new(offered, built.population()?, seed);
-            measure_on(&mut built, source, fabric.link.latency, scenario.packet, request.packets, progress)
+            let (latency, payload) = (fabric.link.latency, scenario.packet);
+            let measured = measure_on(&mut built, source, latency, payload, request.packets, progress)?;
+            built.simulation.into_observer().1.finish().map_err(SimulationError::output)?;
+            Ok(measured)
         }
         Fabric::Mesh(_) | Fabric::MemoryMesh(_) | Fabric::Servers(_) => Err(SimulationError::NoWay.into()),
         Fabric::Memory(fabric) => {
             let setup = MemoryFabric { traffic: Some((offered, seed)), ..MemoryFabric::from(fabric) };
-            let mut built = memory_fabric::Built::<LengthOnly, _>::new(&setup, &[], 1, Meter::default())?;
+            let outputs = memory_fabric::OutputObserver::of(outputs, &setup).map_err(RunError::output)?;
+            let observer = (Meter::default(), outputs);
+            let mut built = memory_fabric::Built::<LengthOnly, _>::new(&setup, &[], 1, observer)?;
             let source = Source::new(offered, setup.population()?, seed);
-            let payload = ByteCount::new(setup.format.max_payload as u64);
-            measure_on(&mut built, source, setup.link.latency, payload, request.packets, progress)
+            let (latency, payload) = (setup.link.latency, ByteCount::new(setup.format.max_payload as u64));
+            let measured = measure_on(&mut built, source, latency, payload, request.packets, progress)?;
+            built.simulation.into_observer().1.finish().map_err(RunError::output)?;
+            Ok(measured)
         }
     }
 }

@@ -10,7 +10,9 @@ mod meter;
 mod source;
 
 pub(crate) use generator::{Arrival, Generator, Population};
-pub use measure::{TrafficError, TrafficMeasurement, TrafficRequest, measure_traffic};
+pub use measure::{
+    TrafficError, TrafficMeasurement, TrafficRequest, measure_traffic, measure_traffic_with_outputs,
+};
 pub(crate) use meter::Meter;
 pub use quincunx_scenario::{Load, LoadError, Offered, OfferedError, Pattern, PatternError};
 pub(crate) use source::{Carrier, Carrying, Metered, Source};
