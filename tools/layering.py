@@ -26,8 +26,8 @@ FLOORS: dict[str, set[str]] = {
     "catalog": {"base", "seams", "engines"},
     # Hosts, switches, accelerators: what engines run in.
     "nodes": {"base", "seams", "transports", "nodes"},
-    # What a kernel has to offer beside sockets: namespaces, interfaces, links.
-    "machine": {"base"},
+    # What a kernel has to offer: sockets, interfaces, namespaces, links.
+    "machine": {"base", "machine"},
     # They know no protocol: what a frame is, their owner says.
     "drivers": {"base", "seams", "machine"},
     "control": {"base", "seams", "control"},

@@ -70,6 +70,14 @@ class LayeringTest(unittest.TestCase):
         self.workspace.room("drivers/net", "[dependencies]\nquincunx-roce.workspace = true\n")
         self.assert_one_fault("found roce of transports")
 
+    def test_rooms_of_the_machine_import_each_other_and_no_driver(self) -> None:
+        self.workspace.room("machine/sockets", source="//! A room.\n")
+        self.workspace.room("machine/ports", "[dependencies]\nquincunx-sockets.workspace = true\n", "//! A room.\n")
+        self.workspace.room("drivers/net", "[dependencies]\nquincunx-ports.workspace = true\n", "//! A room.\n")
+        self.assertEqual(self.workspace.faults(), [])
+        self.workspace.room("machine/netns", "[dependencies]\nquincunx-net.workspace = true\n", "//! A room.\n")
+        self.assert_one_fault("crates/machine/netns/Cargo.toml", "found net of drivers")
+
     def test_dependencies_of_builds_and_targets_count(self) -> None:
         for kind in ("build-dependencies", "target.'cfg(unix)'.dependencies"):
             with self.subTest(kind):

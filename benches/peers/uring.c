@@ -1,5 +1,5 @@
 // Whether io_uring would spare a node anything: eight merged datagrams a turn from one UDP socket to another over loopback, by
-// sendmmsg and recvmmsg as driver-net does it, and by one io_uring_enter with eight sends and eight receives (fixed files, deferred task
+// sendmmsg and recvmmsg as the room `sockets` does it, and by one io_uring_enter with eight sends and eight receives (fixed files, deferred task
 // work). Prints the processor time of each, six rounds in turns.
 //
 //   gcc -O2 -o uring uring.c -luring && ./uring 1040 62 4000     bytes of a frame, frames in a datagram, turns

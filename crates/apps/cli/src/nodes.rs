@@ -8,10 +8,11 @@ use quincunx_control_grpc::{
     StorePlace,
 };
 use quincunx_design::Catalog;
-use quincunx_driver_net::{NodeOptions, Pace, PacketKind, TransportOptions, UdpOptions};
+use quincunx_driver_net::{NodeOptions, Pace, TransportOptions};
 use quincunx_network::FaultRates;
 use quincunx_perf::{Plan, work};
 use quincunx_runtime::{ProcessOptions, ROCE_PORT, SwitchSnapshot, encapsulation, serve_linked_switch};
+use quincunx_sockets::{PacketKind, UdpOptions};
 use quincunx_units::{BitRate, ByteCount, Duration, Probability};
 use quincunx_wire::Framing;
 use quincunx_wire::grh::gid_of;

@@ -1,7 +1,8 @@
 //! The options of a switch that has interfaces for its ports.
 
 use clap::{Args, ValueEnum};
-use quincunx_driver_net::{PortSockets, PortsOptions, TransportOptions};
+use quincunx_driver_net::TransportOptions;
+use quincunx_ports::{PortSockets, PortsOptions};
 use quincunx_wire::Framing;
 use std::net::IpAddr;
 use std::str::FromStr;

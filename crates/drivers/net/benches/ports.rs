@@ -11,9 +11,10 @@ mod support;
 
 use nix::sys::socket::{AddressFamily, LinkAddr, MsgFlags, SockFlag, SockType, sendto, socket};
 use nix::unistd::{Pid, gettid};
-use quincunx_driver_net::{Node, NodeOptions, PortSockets, PortsOptions, PortsTransport};
+use quincunx_driver_net::{Node, NodeOptions};
 use quincunx_engine::Engine;
 use quincunx_netns::{Layout, NetnsFabric, NetnsNode};
+use quincunx_ports::{PortSockets, PortsOptions, PortsTransport};
 use quincunx_units::Duration;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd as _, OwnedFd};

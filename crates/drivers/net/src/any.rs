@@ -1,11 +1,9 @@
 //! A transport of whichever kind was chosen when the process started.
 
-use crate::inbox::Inbox;
-use crate::outbox::Outbox;
-use crate::packet::{PacketKind, PacketOptions, PacketTransport};
-use crate::ports::{PortsOptions, PortsTransport};
-use crate::transport::{OpenError, Transport, sealed};
-use crate::udp::{UdpOptions, UdpTransport};
+use quincunx_ports::{PortsOptions, PortsTransport};
+use quincunx_sockets::{
+    Inbox, OpenError, Outbox, PacketKind, PacketOptions, PacketTransport, Transport, UdpOptions, UdpTransport,
+};
 use quincunx_units::ByteCount;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -49,7 +47,7 @@ impl AnyTransport {
         })
     }
 
-    fn inner(&self) -> &dyn sealed::Transport {
+    fn inner(&self) -> &dyn Transport {
         match self {
             Self::Udp(transport) => transport,
             Self::Packet(transport) => transport,
@@ -57,7 +55,7 @@ impl AnyTransport {
         }
     }
 
-    fn inner_mut(&mut self) -> &mut dyn sealed::Transport {
+    fn inner_mut(&mut self) -> &mut dyn Transport {
         match self {
             Self::Udp(transport) => transport,
             Self::Packet(transport) => transport,
@@ -76,9 +74,7 @@ impl AnyTransport {
     }
 }
 
-impl Transport for AnyTransport {}
-
-impl sealed::Transport for AnyTransport {
+impl Transport for AnyTransport {
     fn local(&self) -> SocketAddr {
         self.inner().local()
     }

@@ -1,8 +1,8 @@
 //! What the owner of a node tells the driver about its protocol's bytes, and who may watch them pass.
 
-use crate::Datagram;
 use quincunx_collective::Payload;
 use quincunx_engine::{Engine, Frame, PortId};
+use quincunx_sockets::Datagram;
 use quincunx_units::Instant;
 use std::fmt::Debug;
 use std::net::SocketAddr;

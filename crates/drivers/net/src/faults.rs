@@ -2,8 +2,8 @@
 //! seed does the same to the n-th frame in every run; they may be for some peers' frames only. Where frames leave: a [`FaultPlan`] for each peer, by the number of the
 //! frame in the order in which they are sent, as `driver-des` counts them.
 
-use crate::Datagram;
 use quincunx_network::{Delay, Fate, FaultPlan, FaultRates, Injector};
+use quincunx_sockets::Datagram;
 use quincunx_units::{Duration, Instant};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};

@@ -1,9 +1,7 @@
 //! A transport between nodes of one process: what a node sends stays in a list until somebody takes it, and what arrives is put there.
 
-use crate::inbox::{Datagram, Inbox, SLOT};
-use crate::outbox::Outbox;
-use crate::transport::{Transport, sealed};
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use quincunx_sockets::{Datagram, Inbox, Outbox, SLOT, Transport};
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -32,9 +30,7 @@ impl InProcess {
     }
 }
 
-impl Transport for InProcess {}
-
-impl sealed::Transport for InProcess {
+impl Transport for InProcess {
     fn local(&self) -> SocketAddr {
         self.local
     }

@@ -14,11 +14,11 @@
 use crate::codec::Codec;
 use crate::faults::MAX_HOLD;
 use crate::in_process::{Departed, InProcess};
-use crate::inbox::Datagram;
 use crate::io::Clock;
 use crate::node::{Node, NodeError, NodeOptions};
 use quincunx_engine::{Engine, PortId};
 use quincunx_network::{Delay, FaultList, FaultPlan, Firing, Injector, LinkDirection};
+use quincunx_sockets::Datagram;
 use quincunx_units::{Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};

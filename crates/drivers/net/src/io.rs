@@ -3,16 +3,14 @@
 
 use crate::codec::{Codec, Direction, Emitted, Observer};
 use crate::faults::SendFaults;
-use crate::inbox::{Datagram, Inbox};
 use crate::node::NodeError;
-use crate::outbox::{Batch, Flow, Outbox};
 use crate::pace::Departures;
 use crate::statistics::{Dropped, Phase, Statistics, Stopwatch, Traffic};
 use crate::timers::Timers;
-use crate::transport::Transport;
 use nix::errno::Errno;
 use quincunx_collective::Payload;
 use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_sockets::{Batch, Datagram, Flow, Inbox, Outbox, Transport};
 use quincunx_units::{Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;

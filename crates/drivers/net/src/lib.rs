@@ -1,8 +1,8 @@
 //! Drives an engine over real sockets: one [`Node`] a process, or a thread in tests.
 //!
-//! The driver knows no protocol. Its owner hands it an `Engine`, a [`Codec`] that turns bytes into frames and back, and
-//! a [`Transport`]: [`UdpTransport`] needs no privilege and works on loopback addresses (one a node) as on any network;
-//! [`PacketTransport`] sends and receives whole Ethernet frames; [`PortsTransport`] makes an Ethernet switch of a machine's interfaces, with the node in it; [`AnyTransport`] is whichever is chosen. The call loop of the owner:
+//! The driver knows no protocol. Its owner hands it an `Engine`, a [`Codec`] that turns bytes into frames and back, and a
+//! [`Transport`](quincunx_sockets::Transport): those over sockets are in `quincunx_sockets`; that of `quincunx_ports` makes an Ethernet switch
+//! of a machine's interfaces, with the node in it; [`AnyTransport`] is whichever is chosen. The call loop of the owner:
 //!
 //! ```text
 //! let mut node = Node::new(engine, ports, codec, UdpTransport::open(address, options)?, NodeOptions::default())?;
@@ -18,38 +18,20 @@
 #![cfg(target_os = "linux")]
 
 mod any;
-mod bridge;
 mod codec;
 mod faults;
-mod global_route;
-mod handover;
 mod in_process;
-mod inbox;
 mod interposed;
 mod io;
 mod node;
-mod outbox;
 mod pace;
-mod packet;
-mod ports;
-mod route;
-mod shared;
 mod spin;
 mod statistics;
-mod sys;
 mod timers;
-mod transport;
-mod udp;
 
 pub use any::{AnyTransport, TransportOptions};
 pub use codec::{Codec, Direction, Emitted, Observer, Parsed};
-pub use inbox::Datagram;
 pub use interposed::{Interposed, LinkEnd, SentFrame, end_address};
 pub use node::{BLOCKING_MARGIN, Node, NodeError, NodeOptions, Waker};
 pub use pace::Pace;
-pub use packet::{MacAddress, PacketKind, PacketOptions, PacketTransport};
-pub use ports::{PortCounts, PortDrop, PortSockets, PortTraffic, PortsOptions, PortsTransport};
-pub use route::{reverse_path_drops, running_interfaces};
 pub use statistics::{Dropped, Phase, Profile, Statistics, Traffic};
-pub use transport::{OpenError, Transport};
-pub use udp::{UdpOptions, UdpTransport};

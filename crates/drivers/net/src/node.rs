@@ -7,20 +7,18 @@
 
 use crate::codec::{Codec, Direction, Observer};
 use crate::faults::{ArrivalFaults, SendFaults};
-use crate::inbox::{Datagram, Inbox};
 use crate::io::{Clock, Io, Pause};
-use crate::outbox::Outbox;
 use crate::pace::{Arrivals, Departures, Pace};
 use crate::spin::Spin;
 use crate::statistics::{Dropped, Phase, Statistics, Stopwatch, Traffic};
 use crate::timers::Timers;
-use crate::transport::Transport;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
 use quincunx_collective::Payload;
 use quincunx_engine::{Engine, Frame, PortId};
 use quincunx_network::{Fate, FaultPlan, FaultRates};
+use quincunx_sockets::{Datagram, Inbox, Outbox, Transport};
 use quincunx_units::{ByteCount, Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};

@@ -1,8 +1,7 @@
 //! Links of a set rate where the machine has none: what a node sends waits in queues of its own until a link of that rate would have
 //! carried it. It needs no privilege, and a newcomer sees what a network is worth whose links are slower than the processors.
 
-use crate::inbox::Datagram;
-use crate::outbox::{Batch, Flow, Outbox};
+use quincunx_sockets::{Batch, Datagram, Flow, Outbox};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;

@@ -1,6 +1,7 @@
 //! A node's frames as a pcapng file that Wireshark opens.
 
-use quincunx_driver_net::{Datagram, Direction, Observer};
+use quincunx_driver_net::{Direction, Observer};
+use quincunx_sockets::Datagram;
 use quincunx_units::Instant;
 use quincunx_wire::grh::{GrhRepr, GrhView};
 use quincunx_wire::pcapng::{InterfaceId, Writer};

@@ -3,8 +3,9 @@
 //! A datagram of RoCEv2 begins with the BTH, for a socket has the headers below. One of RoCE v1 begins with the global route header.
 
 use quincunx_collective::{Numbers, Payload};
-use quincunx_driver_net::{Codec, Datagram, Emitted};
+use quincunx_driver_net::{Codec, Emitted};
 use quincunx_engine::{Engine, Frame, PortId};
+use quincunx_sockets::Datagram;
 use quincunx_wire::{
     Aeth, Framing, Operation, ParseError, RoceHeader, SharedPayload, Syndrome, UdpPath, emit_datagram,
     emit_shared_datagram, grh, parse_identified_datagram, v1,

@@ -1,7 +1,9 @@
 //! What a node has dropped, by reason in words: for who operates it.
 
-use quincunx_driver_net::{Dropped, PortCounts, PortDrop, reverse_path_drops};
+use quincunx_driver_net::Dropped;
 use quincunx_nodes::NodeDrop;
+use quincunx_ports::{PortCounts, PortDrop};
+use quincunx_sockets::reverse_path_drops;
 use quincunx_wire::ParseError;
 use std::collections::BTreeMap;
 use std::fmt::Debug;

@@ -5,7 +5,7 @@
 
 use quincunx_control::LinkReport;
 use quincunx_control_grpc::Reporter;
-use quincunx_driver_net::running_interfaces;
+use quincunx_sockets::running_interfaces;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 

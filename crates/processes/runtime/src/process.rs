@@ -4,11 +4,10 @@ use quincunx_collective::{Collective, Numbers};
 use quincunx_control::{Encapsulation, NodeDescription, Role};
 use quincunx_control_grpc::{Attachment, ClientConfig, ClientError, ControlClient, Managers};
 use quincunx_design::{AnyDesign, Catalog, ConnectionContext, GroupContext, Refusal};
-use quincunx_driver_net::{
-    AnyTransport, Node, NodeError, NodeOptions, OpenError, PacketKind, TransportOptions, UdpOptions,
-};
+use quincunx_driver_net::{AnyTransport, Node, NodeError, NodeOptions, TransportOptions};
 use quincunx_driver_verbs::DeviceError;
 use quincunx_engine::{Engine, PortId};
+use quincunx_sockets::{OpenError, PacketKind, UdpOptions};
 use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::{Framing, QpNumber, RoceHeader};
 use std::collections::BTreeMap;

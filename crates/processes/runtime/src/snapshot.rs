@@ -1,6 +1,7 @@
 //! What operators see of a switch: a snapshot of its counts that other threads may read, and log lines.
 
-use quincunx_driver_net::{PortCounts, Statistics, Traffic};
+use quincunx_driver_net::{Statistics, Traffic};
+use quincunx_ports::PortCounts;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -6,8 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use quincunx_collective::{Payload, Provenance, ProvenanceView};
 use quincunx_driver_check::{End, NodeId};
-use quincunx_driver_net::{Codec, Datagram, Emitted, LinkEnd, end_address};
+use quincunx_driver_net::{Codec, Emitted, LinkEnd, end_address};
 use quincunx_engine::{Engine, Frame, PortId};
+use quincunx_sockets::Datagram;
 use quincunx_wire::{Envelope, MacAddress, ParseError, RoceHeader, emit_frame, parse_frame};
 
 use crate::describe::{Describe, EngineOf};

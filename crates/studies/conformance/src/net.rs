@@ -10,11 +10,12 @@ use std::time::Instant as RealInstant;
 
 use quincunx_cluster::{Cluster, NodeIndex, Ports};
 use quincunx_collective::{Numbers, Rank};
-use quincunx_driver_net::{Datagram, Direction, NodeOptions, Observer, UdpOptions, UdpTransport};
+use quincunx_driver_net::{Direction, NodeOptions, Observer};
 use quincunx_engine::Engine;
 use quincunx_engine::verbs::Outcome;
 use quincunx_nodes::{HostEvent, Node, NodeCommand, NodeEvent, NodeKind};
 use quincunx_runtime::RoceCodec;
+use quincunx_sockets::{Datagram, UdpOptions, UdpTransport};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Framing, UdpPath, parse_datagram, v1};
 

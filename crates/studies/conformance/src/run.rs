@@ -96,7 +96,7 @@ pub enum RunError {
     },
     /// A socket cannot be had.
     #[error(transparent)]
-    Open(#[from] quincunx_driver_net::OpenError),
+    Open(#[from] quincunx_sockets::OpenError),
     /// A socket failed.
     #[error(transparent)]
     Node(#[from] quincunx_driver_net::NodeError),

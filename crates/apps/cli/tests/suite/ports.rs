@@ -9,11 +9,11 @@ use nix::sys::socket::{
 use nix::sys::time::TimeVal;
 use quincunx_design::FabricKind;
 use quincunx_designs::CATALOG;
-use quincunx_driver_net::PortSockets;
 use quincunx_needs::{namespaces, need, xdp_sockets};
 use quincunx_netns::{Layout, NetnsFabric, NetnsNode};
 use quincunx_perf::launch::{ChildArguments, LinkKind, Processes};
 use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks, run};
+use quincunx_ports::PortSockets;
 use quincunx_scenario::Scenario;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};

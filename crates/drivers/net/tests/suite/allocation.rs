@@ -1,8 +1,9 @@
 //! In steady state, moving frames allocates nothing.
 
 use crate::support::{Command, Config, Event, ToyCodec, Transfer, address};
-use quincunx_driver_net::{Node, NodeOptions, UdpOptions, UdpTransport};
+use quincunx_driver_net::{Node, NodeOptions};
 use quincunx_engine::{Engine, PortId};
+use quincunx_sockets::{UdpOptions, UdpTransport};
 use quincunx_units::Duration;
 
 #[test]

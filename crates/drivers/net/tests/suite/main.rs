@@ -3,7 +3,5 @@
 mod allocation;
 mod interposed;
 mod netns;
-mod ports;
 mod support;
 mod udp;
-mod xdp;

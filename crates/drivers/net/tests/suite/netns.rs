@@ -2,17 +2,15 @@
 
 use crate::support;
 use crate::support::{Command, Config, Event, ToyCodec, Transfer};
-use quincunx_driver_net::{
-    Node, NodeOptions, PacketKind, PacketOptions, PacketTransport, Statistics, Transport, UdpOptions,
-    UdpTransport,
-};
+use quincunx_driver_net::{AnyTransport, Node, NodeOptions, Statistics, TransportOptions};
 use quincunx_engine::{Engine, PortId};
 use quincunx_needs::{Missing, namespaces, need};
 use quincunx_netns::{Layout, NetnsFabric, NetnsNode, Wiring, sweep};
+use quincunx_ports::PortsOptions;
+use quincunx_sockets::{PacketOptions, PacketTransport, Transport, UdpOptions, UdpTransport};
 use quincunx_units::{BitRate, Duration};
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command as Process;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex, MutexGuard};
 
 /// Leave to use namespaces, one test at a time: a fabric in the making sweeps what another test left on purpose.
@@ -41,6 +39,13 @@ fn plain_udp(local: SocketAddr) -> UdpTransport {
 
 fn packet(local: SocketAddr) -> PacketTransport {
     PacketTransport::open(local, PacketOptions::new("eth0")).expect("the node's interface")
+}
+
+/// The ports of a star's switch, to two hosts.
+fn ports(local: SocketAddr) -> AnyTransport {
+    let interfaces = ["h0", "h1"].map(str::to_owned).to_vec();
+    let options = PortsOptions::new(interfaces, if local.is_ipv4() { 24 } else { 64 });
+    AnyTransport::open(local, &TransportOptions::Ports(options)).expect("the switch's interfaces")
 }
 
 /// A transfer of `count` frames of `length` bytes, at most `window` of them on the way.
@@ -174,37 +179,13 @@ fn ordinary_sockets_and_packet_sockets_understand_each_other() {
 }
 
 #[test]
-fn ordinary_datagrams_pass_a_bridge_while_a_switch_begins_to_take_other_frames_from_it() {
-    // The kernel stops a port for some milliseconds when it gets a queueing discipline at its entrance, and drops what comes then.
+fn a_node_in_a_switch_of_ports_is_reached_as_any_other_and_reaches_others() {
     let _leave = need!(leave());
-    let fabric =
-        NetnsFabric::new(Layout::star(2, 1500, BitRate::new(500_000_000)).bridged()).expect("a star");
-    let socket = |node| {
-        fabric.enter(node).expect("the namespace is there");
-        UdpSocket::bind(at(node)).expect("the node's address")
-    };
-    let [from, to] = [NetnsNode::Host(0), NetnsNode::Host(1)].map(socket);
-    to.set_read_timeout(Some(std::time::Duration::from_secs(5))).expect("an option");
-    let is_open = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let hub = NetnsNode::Switch(0);
-            fabric.enter(hub).expect("the namespace is there");
-            let options = PacketOptions { kind: PacketKind::BridgedGlobalRoute, ..PacketOptions::new("br0") };
-            let opened = PacketTransport::open(at(hub), options);
-            is_open.store(true, Ordering::Relaxed);
-            opened.expect("a bridge with two ports");
-        });
-        let mut number = 0_u32;
-        while !is_open.load(Ordering::Relaxed) {
-            number += 1;
-            from.send_to(&number.to_be_bytes(), at(NetnsNode::Host(1))).expect("a link");
-            let mut bytes = [0; 4];
-            let length = to.recv(&mut bytes).unwrap_or_else(|error| panic!("datagram {number}: {error}"));
-            assert_eq!((length, u32::from_be_bytes(bytes)), (4, number));
-        }
-        assert!(number > 10, "datagrams passed meanwhile: {number}");
-    });
+    for fabric in of_both_families(Layout::star(2, 1500, None).ports()) {
+        let job = Job { count: 300, length: 1400, window: 64 };
+        transfer(&fabric, (NetnsNode::Host(0), udp), (NetnsNode::Switch(0), ports), job);
+        transfer(&fabric, (NetnsNode::Switch(0), ports), (NetnsNode::Host(1), udp), job);
+    }
 }
 
 #[test]

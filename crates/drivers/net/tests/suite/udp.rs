@@ -1,12 +1,11 @@
 //! The loop over real UDP sockets on loopback: what arrives, what is counted, what waits.
 
 use crate::support::{Command, Config, Event, Fault, ToyCodec, Transfer, address};
-use quincunx_driver_net::{
-    Direction, Dropped, Node, NodeError, NodeOptions, Observer, Phase, UdpOptions, UdpTransport,
-};
+use quincunx_driver_net::{Direction, Dropped, Node, NodeError, NodeOptions, Observer, Phase};
 use quincunx_engine::{Engine, PortId};
 use quincunx_needs::{ipv6, need};
 use quincunx_network::{Fate, FaultPlan, FaultRates};
+use quincunx_sockets::{UdpOptions, UdpTransport};
 use quincunx_units::{ByteCount, Duration, Instant};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -321,7 +320,7 @@ impl Observer for Tape {
         &mut self,
         _: Instant,
         direction: Direction,
-        datagram: &quincunx_driver_net::Datagram,
+        datagram: &quincunx_sockets::Datagram,
         bytes: &[u8],
     ) {
         self.0.lock().expect("one thread").push((
@@ -380,7 +379,7 @@ fn type_of_service_travels(local: SocketAddr, peer: SocketAddr) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     struct Tos(Arc<Mutex<Vec<u8>>>);
     impl Observer for Tos {
-        fn observe(&mut self, _: Instant, _: Direction, datagram: &quincunx_driver_net::Datagram, _: &[u8]) {
+        fn observe(&mut self, _: Instant, _: Direction, datagram: &quincunx_sockets::Datagram, _: &[u8]) {
             self.0.lock().expect("one thread").push(datagram.tos);
         }
     }

@@ -1,9 +1,9 @@
 //! The guest whose kernel is the peer, and where it runs: a namespace that holds our node, joined by a bridge to the
 //! guest's network card.
 
-use quincunx_driver_net::MacAddress;
 use quincunx_needs::{Missing, guest_image, guest_tool};
 use quincunx_netns::{Layout, NetnsFabric, NetnsNode};
+use quincunx_sockets::MacAddress;
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};

@@ -2,9 +2,7 @@
 
 use crate::guest::{GUEST, GUEST_MAC, Guest};
 use quincunx_collective::{Numbers, Payload};
-use quincunx_driver_net::{
-    Codec, Datagram, Dropped, Emitted, Node, NodeOptions, PacketOptions, PacketTransport,
-};
+use quincunx_driver_net::{Codec, Dropped, Emitted, Node, NodeOptions};
 use quincunx_engine::verbs::RegionId;
 use quincunx_engine::{Engine, Frame, PortId};
 use quincunx_network::FaultRates;
@@ -12,6 +10,7 @@ use quincunx_roce::{
     DropReason, INFINITE_RNR_RETRIES, QueuePairConfig, Reliability, RoceCommand, RoceEvent, RoceHost,
 };
 use quincunx_runtime::RoceCodec;
+use quincunx_sockets::{Datagram, PacketOptions, PacketTransport};
 use quincunx_units::{Duration, Packets, Probability};
 use quincunx_wire::{Endpoint, ParseError, Psn, RoceHeader};
 use std::collections::BTreeMap;

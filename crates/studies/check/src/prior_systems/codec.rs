@@ -9,8 +9,9 @@
 
 use quincunx_collective::{Payload, Provenance, ProvenanceView};
 use quincunx_driver_check::{End, NodeId};
-use quincunx_driver_net::{Codec, Datagram, Emitted};
+use quincunx_driver_net::{Codec, Emitted};
 use quincunx_engine::{Frame, PortId};
+use quincunx_sockets::Datagram;
 
 use crate::codec::{FRAME_LIMIT, Ports, port_of, provenance_in_bytes, provenance_to_bytes};
 use crate::prior_systems::frame::{Header, Workers};

@@ -2,8 +2,9 @@
 //! It exists to exercise the driver, so it shares nothing with the engines.
 
 use quincunx_collective::{BlockQuantization, Payload, Quantized, Reduction};
-use quincunx_driver_net::{Codec, Datagram, Emitted};
+use quincunx_driver_net::{Codec, Emitted};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_sockets::Datagram;
 use quincunx_units::{Duration, Instant};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;

@@ -8,11 +8,12 @@ use quincunx_design::{
     AnyDesign, Demand, FabricKind, GroupContext, Member, Naming, Placement, Settings, Value,
 };
 use quincunx_designs::CATALOG;
-use quincunx_driver_net::{Node, NodeOptions, TransportOptions, UdpOptions, UdpTransport};
+use quincunx_driver_net::{Node, NodeOptions, TransportOptions};
 use quincunx_engine::{Engine, PortId};
 use quincunx_fabric::{IncTree, TreeNodeId};
 use quincunx_nodes::{Host, HostCommand, Switch, SwitchCommand, host_group, switch_group};
 use quincunx_runtime::{ProcessOptions, RoceCodec};
+use quincunx_sockets::{UdpOptions, UdpTransport};
 use quincunx_units::ByteCount;
 use quincunx_wire::{Endpoint, Framing, Psn, QpNumber, RoceHeader};
 use std::collections::BTreeMap;

@@ -1,0 +1,5 @@
+//! The tests of this room, as one program: each file is linked once, not by itself.
+
+mod ports;
+mod support;
+mod xdp;
