@@ -20,10 +20,11 @@ mod rail;
 mod shape;
 mod switched;
 mod topology;
+mod tree_shape;
 
 pub use inc_tree::{IncTree, TreeEdge, TreeEdgeId, TreeEnd, TreeError, TreeNode, TreeNodeId, TreeRole};
-pub use mesh::{MeshShape, Shape};
-
-pub use shape::{ShapeError, TreeShape};
+pub use mesh::MeshShape;
+pub use shape::{Shape, ShapeError};
 pub use switched::SwitchedShape;
 pub use topology::{Link, LinkId, LinkProperties, Node, NodeId, NodeKind, PortRef, Topology, TopologyError};
+pub use tree_shape::TreeShape;

@@ -1,4 +1,4 @@
-//! Uniform trees by name.
+//! Shapes by name: what `--tree` may name, how names are read, and why a text names none.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -7,19 +7,21 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
-use crate::MeshShape;
+use crate::dragonfly::Dragonfly;
+use crate::fat_tree::FatTree;
+use crate::leaf_spine::LeafSpine;
+use crate::rail::Rail;
+use crate::{MeshShape, SwitchedShape, TreeShape};
 
-/// A tree in which all nodes of a level have the same number of branches. Written as
-///
-/// - `star-N`: one switch, N ranks;
-/// - `tree-X-Y`: the paper's notation (EPIC 7.1), X levels counting the ranks as one, Y branches at every switch:
-///   `tree-2-4` is `star-4`, `tree-3-2` has a root, two leaf switches and four ranks;
-/// - `tree-AxB`, `tree-AxBxC`, ...: branches level by level from the root: `tree-2x4` has a root, two leaf switches
-///   and four ranks at each.
+/// A tree of switches, a mesh without any, or switches with several ways between them.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct TreeShape {
-    /// Branches of a switch, level by level from the root. Never empty, never zero; the product is a rank count.
-    branches: Vec<u16>,
+pub enum Shape {
+    /// Hosts at the leaves.
+    Tree(TreeShape),
+    /// Hosts alone.
+    Mesh(MeshShape),
+    /// Hosts at switches that have several ways to each other.
+    Switched(SwitchedShape),
 }
 
 /// Why a text names no tree. All on one line.
@@ -57,7 +59,7 @@ pub enum ShapeError {
         leaves: u16,
     },
     /// Not one of the notations of fabrics with several ways.
-    #[error("expected one of {known}, found \"{found}\"", known = crate::SwitchedShape::KNOWN)]
+    #[error("expected one of {known}, found \"{found}\"", known = SwitchedShape::KNOWN)]
     UnknownSwitched {
         /// The text as it was given.
         found: String,
@@ -68,7 +70,7 @@ pub enum ShapeError {
         /// Ranks asked for.
         ranks: u16,
         /// The fabric.
-        shape: crate::SwitchedShape,
+        shape: SwitchedShape,
     },
     /// Not the notation of meshes.
     #[error(
@@ -88,12 +90,60 @@ pub enum ShapeError {
     },
 }
 
-impl TreeShape {
-    /// One switch with `ranks` ranks; `None` for none and for more than a tree can hold.
-    pub fn star(ranks: u16) -> Option<Self> {
-        if ranks == 0 { None } else { Self::from_branches(vec![ranks]) }
+impl Shape {
+    /// Reads a name for a group of `ranks`, which must agree with it; `star` alone takes its size from there.
+    ///
+    /// # Errors
+    /// If there is no such shape, or it has another number of ranks.
+    pub fn for_ranks(name: &str, ranks: u16) -> Result<Self, ShapeError> {
+        if SwitchedShape::is_meant(name) {
+            let shape: SwitchedShape = name.parse()?;
+            return match shape.hosts() {
+                hosts if hosts == ranks => Ok(Self::Switched(shape)),
+                _ => Err(ShapeError::SwitchedRanks { ranks, shape }),
+            };
+        }
+        if !name.starts_with("mesh-") {
+            return TreeShape::for_ranks(name, ranks).map(Self::Tree);
+        }
+        let shape: MeshShape = name.parse()?;
+        if shape.ranks() == ranks {
+            Ok(Self::Mesh(shape))
+        } else {
+            Err(ShapeError::MeshRanks { ranks, shape })
+        }
     }
 
+    /// How many ranks it has.
+    pub fn ranks(&self) -> u16 {
+        match self {
+            Self::Tree(tree) => tree.ranks(),
+            Self::Mesh(mesh) => mesh.ranks(),
+            Self::Switched(shape) => shape.hosts(),
+        }
+    }
+
+    /// How many switches it has.
+    pub fn switches(&self) -> usize {
+        match self {
+            Self::Tree(tree) => tree.switches(),
+            Self::Mesh(_) => 0,
+            Self::Switched(shape) => shape.switches().into(),
+        }
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tree(tree) => tree.fmt(f),
+            Self::Mesh(mesh) => mesh.fmt(f),
+            Self::Switched(shape) => shape.fmt(f),
+        }
+    }
+}
+
+impl TreeShape {
     /// Reads a name for a group of `ranks`: `star` alone takes its size from there, the others must agree with it.
     pub fn for_ranks(name: &str, ranks: u16) -> Result<Self, ShapeError> {
         if name == "star" {
@@ -107,38 +157,6 @@ impl TreeShape {
             leaves if leaves == ranks => Ok(shape),
             leaves => Err(ShapeError::RankCount { ranks, shape, leaves }),
         }
-    }
-
-    /// Branches of a switch, level by level from the root.
-    pub fn branches(&self) -> &[u16] {
-        &self.branches
-    }
-
-    /// How many ranks it has.
-    pub fn ranks(&self) -> u16 {
-        self.branches.iter().product()
-    }
-
-    /// How many switches it has.
-    pub fn switches(&self) -> usize {
-        let mut level = 1;
-        let mut total = 0;
-        for &branches in &self.branches {
-            total += level;
-            level *= usize::from(branches);
-        }
-        total
-    }
-
-    /// Levels, counting the ranks as one: the H of EPIC's table 2.
-    pub fn depth(&self) -> usize {
-        self.branches.len() + 1
-    }
-
-    fn from_branches(branches: Vec<u16>) -> Option<Self> {
-        let ranks = branches.iter().try_fold(1u16, |ranks, &more| ranks.checked_mul(more))?;
-        let shape = Self { branches };
-        (shape.switches() + usize::from(ranks) <= usize::from(u16::MAX)).then_some(shape)
     }
 }
 
@@ -178,15 +196,40 @@ impl FromStr for TreeShape {
     }
 }
 
-/// One notation for each tree: `star-N` for one switch, `tree-AxB...` for more.
-impl fmt::Display for TreeShape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let [ranks] = self.branches[..] {
-            return write!(f, "star-{ranks}");
+impl FromStr for MeshShape {
+    type Err = ShapeError;
+
+    fn from_str(text: &str) -> Result<Self, ShapeError> {
+        let parts = text.strip_prefix("mesh-").and_then(|rest| rest.split_once('x'));
+        let numbers =
+            parts.and_then(|(domains, members)| Some((domains.parse().ok()?, members.parse().ok()?)));
+        let shape = numbers.and_then(|(domains, members)| Self::new(domains, members));
+        shape.ok_or_else(|| ShapeError::UnknownMesh { found: text.to_string() })
+    }
+}
+
+impl FromStr for SwitchedShape {
+    type Err = ShapeError;
+
+    fn from_str(text: &str) -> Result<Self, ShapeError> {
+        let numbers = |rest: &str| -> Option<Vec<u16>> {
+            rest.split('x').map(|digits| digits.parse().ok().filter(|&number| number > 0)).collect()
+        };
+        let after = |start: &str| text.strip_prefix(start).and_then(numbers);
+        let shape = if let Some(numbers) = after("leaf-spine-") {
+            LeafSpine::of(&numbers).map(Self::LeafSpine)
+        } else if let Some(numbers) = after("fat-tree-") {
+            FatTree::of(&numbers).map(Self::FatTree)
+        } else if let Some(numbers) = after("dragonfly-") {
+            Dragonfly::of(&numbers).map(Self::Dragonfly)
+        } else {
+            after("rail-").and_then(|numbers| Rail::of(&numbers)).map(Self::Rail)
+        };
+        let shape = shape.ok_or_else(|| ShapeError::UnknownSwitched { found: text.to_string() })?;
+        let (hosts, switches) = shape.size();
+        if hosts + switches > u64::from(u16::MAX) {
+            return Err(ShapeError::TooLarge { found: text.to_string() });
         }
-        for (level, branches) in self.branches.iter().enumerate() {
-            write!(f, "{}{branches}", if level == 0 { "tree-" } else { "x" })?;
-        }
-        Ok(())
+        Ok(shape)
     }
 }

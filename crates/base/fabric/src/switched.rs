@@ -1,15 +1,12 @@
-//! Fabrics of switches with several ways between two hosts, by name.
+//! Fabrics of switches with several ways between two hosts.
 
-use alloc::string::ToString;
-use alloc::vec::Vec;
 use core::fmt;
-use core::str::FromStr;
 
 use crate::dragonfly::Dragonfly;
 use crate::fat_tree::FatTree;
 use crate::leaf_spine::LeafSpine;
 use crate::rail::Rail;
-use crate::{LinkProperties, ShapeError, Topology};
+use crate::{LinkProperties, Topology};
 
 /// A fabric by its shape.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -44,7 +41,7 @@ impl SwitchedShape {
     }
 
     /// Hosts and switches.
-    fn size(&self) -> (u64, u64) {
+    pub(crate) fn size(&self) -> (u64, u64) {
         match self {
             Self::LeafSpine(shape) => (shape.hosts(), shape.switches()),
             Self::FatTree(shape) => (shape.hosts(), shape.switches()),
@@ -61,32 +58,6 @@ impl SwitchedShape {
             Self::Rail(shape) => shape.topology(link),
             Self::Dragonfly(shape) => shape.topology(link),
         }
-    }
-}
-
-impl FromStr for SwitchedShape {
-    type Err = ShapeError;
-
-    fn from_str(text: &str) -> Result<Self, ShapeError> {
-        let numbers = |rest: &str| -> Option<Vec<u16>> {
-            rest.split('x').map(|digits| digits.parse().ok().filter(|&number| number > 0)).collect()
-        };
-        let after = |start: &str| text.strip_prefix(start).and_then(numbers);
-        let shape = if let Some(numbers) = after("leaf-spine-") {
-            LeafSpine::of(&numbers).map(Self::LeafSpine)
-        } else if let Some(numbers) = after("fat-tree-") {
-            FatTree::of(&numbers).map(Self::FatTree)
-        } else if let Some(numbers) = after("dragonfly-") {
-            Dragonfly::of(&numbers).map(Self::Dragonfly)
-        } else {
-            after("rail-").and_then(|numbers| Rail::of(&numbers)).map(Self::Rail)
-        };
-        let shape = shape.ok_or_else(|| ShapeError::UnknownSwitched { found: text.to_string() })?;
-        let (hosts, switches) = shape.size();
-        if hosts + switches > u64::from(u16::MAX) {
-            return Err(ShapeError::TooLarge { found: text.to_string() });
-        }
-        Ok(shape)
     }
 }
 

@@ -20,37 +20,10 @@ use crate::field::copy;
 use crate::ip::IpRepr;
 use crate::ipv4::{self, Ipv4Repr};
 use crate::udp::{self, UdpRepr};
-use crate::{Operation, ParseError, RoceHeader, icrc};
-use core::net::IpAddr;
+use crate::{Operation, ParseError, RoceHeader, UdpPath, icrc};
 
 /// Bytes that fit into one UDP datagram over IPv4: over IPv6 there is room for 20 more, which nobody needs.
 pub const MAX_DATAGRAM: usize = u16::MAX as usize - ipv4::LENGTH - udp::LENGTH;
-
-/// What a UDP socket tells about a datagram beside its bytes: addresses of one family. The destination port is always 4791.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct UdpPath {
-    /// Sender's address.
-    pub source: IpAddr,
-    /// Receiver's address.
-    pub destination: IpAddr,
-    /// Sender's port.
-    pub source_port: u16,
-    /// DSCP and ECN.
-    pub traffic_class: u8,
-}
-
-impl UdpPath {
-    /// That of a frame with this header.
-    #[inline]
-    pub const fn of(header: &RoceHeader) -> Self {
-        Self {
-            source: header.source,
-            destination: header.destination,
-            source_port: header.source_port,
-            traffic_class: header.traffic_class,
-        }
-    }
-}
 
 /// Bytes from BTH to ICRC for `operation` with `payload_length` bytes.
 pub const fn datagram_length(operation: &Operation, payload_length: usize) -> usize {

@@ -1,9 +1,8 @@
 //! The IP header of either family, as what is above it sees it: two addresses of one family, a traffic class, a length.
 
-use crate::datagram::UdpPath;
 use crate::ipv4::{self, Ipv4Repr};
 use crate::ipv6::{self, Ipv6Repr};
-use crate::{ParseError, udp};
+use crate::{ParseError, UdpPath, udp};
 use core::net::IpAddr;
 
 /// The header of a whole datagram that carries UDP.

@@ -35,16 +35,18 @@ pub mod ipv6;
 pub mod multiwrite;
 pub mod netreduce;
 mod operation;
+mod path;
 pub mod pcapng;
 mod psn;
+mod qp;
 pub mod reth;
 mod roce;
 pub mod udp;
 pub mod v1;
 
 pub use datagram::{
-    MAX_DATAGRAM, SharedPayload, UdpPath, datagram_length, emit_datagram, emit_shared_datagram,
-    parse_datagram, parse_identified_datagram,
+    MAX_DATAGRAM, SharedPayload, datagram_length, emit_datagram, emit_shared_datagram, parse_datagram,
+    parse_identified_datagram,
 };
 pub use error::ParseError;
 pub use ethernet::{EthernetRepr, MacAddress};
@@ -52,8 +54,7 @@ pub use frame::{
     Envelope, HEADERS_BELOW_BTH, emit_frame, emit_headers, frame_length, headers_below_bth, parse_frame,
 };
 pub use framing::{Framing, NoFraming};
+pub use path::UdpPath;
 pub use psn::{Psn, SequenceNumber};
-pub use roce::{
-    Aeth, AtomicEth, Deth, Endpoint, MAX_QPN, NakCode, Operation, Position, QpNumber, Reth, RoceHeader,
-    Syndrome,
-};
+pub use qp::{MAX_QPN, QpNumber};
+pub use roce::{Aeth, AtomicEth, Deth, Endpoint, NakCode, Operation, Position, Reth, RoceHeader, Syndrome};
