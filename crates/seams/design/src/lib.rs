@@ -18,11 +18,14 @@ mod closed_form;
 mod context;
 mod datapath;
 mod design;
+mod fabric_kind;
 mod memory;
 mod model;
+mod parameter;
 mod placement;
 mod plan;
 mod refusal;
+mod role;
 mod settings;
 mod switch_unit;
 mod transport;
@@ -30,18 +33,21 @@ mod transport;
 pub use about::About;
 pub use catalog::Catalog;
 pub use closed_form::{ClosedForm, Premises, Reference};
-pub use context::{ConnectionContext, Contention, Context, GroupContext, Node, Peer, Place, Role};
+pub use context::{ConnectionContext, Contention, Context, GroupContext, Node, Peer, Place};
 pub use datapath::{AnyDatapath, Copies, Datapath, DatapathSink, DatapathTimer};
 pub use design::{AnyDesign, Design, Endpoint, Installed, Parts, PayloadKind, SwitchPart};
+pub use fabric_kind::FabricKind;
 pub use memory::{
     AcceleratorFabric, Form, MemoryContext, MemoryNeeds, MemoryNode, MemoryStream, Quantization,
 };
 pub use model::Model;
-pub use placement::{Demand, FabricKind, LinkRates, Placement, SharedMemory};
+pub use parameter::{Help, Parameter};
+pub use placement::{Demand, LinkRates, Placement, SharedMemory};
 pub use plan::{Connection, ConnectionEnd, Member, Naming, Plan, SwitchPlan};
 pub use refusal::Refusal;
+pub use role::Role;
 pub use serde_json::Value;
-pub use settings::{Assignment, Help, Parameter, Params, Settings, renamed};
+pub use settings::{Assignment, Params, Settings, renamed};
 pub use switch_unit::{
     AnySwitchUnit, Buffer, SwitchUnit, UnitCounter, UnitEvent, UnitOutput, UnitSink, UnitTrack,
 };

@@ -3,7 +3,7 @@
 //! The keys are the same in TOML, `--set`, JSON and the manager's messages: paths such as `group.window`. Their types are those of the
 //! fields of the design's [`Params`]; a value is refused with its key, a key that the design does not have with those that it has.
 
-use crate::{FabricKind, Refusal, Transport};
+use crate::{FabricKind, Help, Parameter, Refusal, Transport};
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -15,9 +15,6 @@ use serde_json::{Map, Value};
 
 /// A key and its value.
 pub type Assignment = (String, Value);
-
-/// What a key means, in a line.
-pub type Help = (&'static str, &'static str);
 
 /// A design's parameters. Fields are public and documented; each has a default and a key.
 pub trait Params: Default + Serialize + DeserializeOwned {
@@ -41,17 +38,6 @@ pub trait Params: Default + Serialize + DeserializeOwned {
     fn check(&self) -> Result<(), Refusal> {
         Ok(())
     }
-}
-
-/// A parameter for people to read.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Parameter {
-    /// Its key.
-    pub key: String,
-    /// Its default as people write it; empty if there is none.
-    pub default: String,
-    /// What it means.
-    pub help: &'static str,
 }
 
 /// The values of all parameters of a design, by key.

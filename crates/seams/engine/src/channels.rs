@@ -11,7 +11,7 @@ use core::ops::Range;
 use quincunx_collective::{Collective, Payload};
 use quincunx_units::{Duration, Instant, Packets};
 
-use crate::agreement::Terms;
+use crate::terms::Terms;
 use crate::verbs::{
     Alarm, AnyProgram, CollectiveRequest, Completion, Failure, Memory, Outcome, Program, QpIndex,
     ReceiveRequest, RequestError, SendRequest, Slice, Verbs,

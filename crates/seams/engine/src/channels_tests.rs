@@ -1,7 +1,7 @@
 //! Channels seen from below: what a program in each asks of the node's queue pairs and alarms, and what it is told.
 
 use super::*;
-use crate::agreement::Terms;
+use crate::terms::Terms;
 use crate::verbs::{RegionId, WorkId};
 use quincunx_collective::{DataType, LengthOnly, ReduceOp, Reduction};
 use quincunx_units::Packets;

@@ -16,16 +16,18 @@ mod contract;
 mod erased;
 mod lengths;
 mod mutation;
+mod program;
 pub mod routing;
 pub mod shared_memory;
+mod terms;
 pub mod verbs;
 mod verified;
 pub mod writes;
 
-pub use agreement::Terms;
 #[doc(hidden)]
 pub use alloc::boxed::Box;
 pub use channels::{Channels, MAX_CHANNELS};
 pub use contract::{Engine, Frame, PortId, Sink};
 pub use mutation::UnknownMutation;
+pub use terms::Terms;
 pub use verified::Verified;

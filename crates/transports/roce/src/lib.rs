@@ -38,12 +38,14 @@ mod queue_pair;
 mod rate;
 mod requester;
 mod responder;
+mod sink;
 
 pub use config::{ConfigError, INFINITE_RNR_RETRIES, MAX_MTU, MAX_WINDOW, QueuePairConfig, Reliability};
 pub use host::{RoceCommand, RoceEvent, RoceHost, RoceRejected};
 pub use mutation::Mutation;
-pub use queue_pair::{DropReason, MAX_MESSAGE, PostError, QueuePair, QueuePairSink, QueuePairTimer};
+pub use queue_pair::{MAX_MESSAGE, PostError, QueuePair};
 pub use rate::RateConfig;
+pub use sink::{DropReason, QueuePairSink, QueuePairTimer};
 
 use quincunx_wire::{Operation, Psn, RoceHeader};
 

@@ -1,62 +1,17 @@
-//! The queue pair: a requester and a responder that fail together, and the sink that their answers go to.
+//! The queue pair: a requester and a responder that fail together.
 
 use crate::rate::Rate;
 use crate::requester::Requester;
 use crate::responder::Responder;
-use crate::{ConfigError, QueuePairConfig};
+use crate::{ConfigError, DropReason, QueuePairConfig, QueuePairSink, QueuePairTimer};
 use quincunx_collective::Payload;
 use quincunx_engine::Frame;
-use quincunx_engine::verbs::{Completion, Failure, Memory, ReceiveRequest, RegionId, SendRequest, Slice};
-use quincunx_units::{BitRate, Duration, Instant, Packets};
+use quincunx_engine::verbs::{Failure, Memory, ReceiveRequest, RegionId, SendRequest, Slice};
+use quincunx_units::{BitRate, Instant, Packets};
 use quincunx_wire::{Operation, Psn, RoceHeader};
 
 /// The longest message in bytes (InfiniBand Architecture 9.7.1).
 pub const MAX_MESSAGE: usize = 1 << 31;
-
-/// A queue pair's timers.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum QueuePairTimer {
-    /// Nothing has been acknowledged for the retry time-out.
-    Retry,
-    /// The peer may be ready now.
-    ReceiverNotReady,
-    /// The next packet may leave now, at the current rate.
-    Pace,
-    /// No congestion has been notified for a while.
-    Alpha,
-    /// The rate may rise.
-    Raise,
-}
-
-impl QueuePairTimer {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::Retry, Self::ReceiverNotReady, Self::Pace, Self::Alpha, Self::Raise];
-}
-
-/// Why a frame was dropped.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum DropReason {
-    /// For another address or queue pair.
-    NotForUs,
-    /// From another address than the peer's.
-    WrongSource,
-    /// The queue pair has failed.
-    Failed,
-    /// An acknowledge of nothing that is outstanding.
-    StaleAcknowledge,
-    /// A request that was executed before; it was acknowledged again.
-    Duplicate,
-    /// A request ahead of the expected PSN.
-    OutOfSequence,
-    /// A request that found no receive request.
-    ReceiverNotReady,
-    /// A request that was refused for good.
-    Refused,
-    /// A congestion notification where the rate is fixed.
-    NoRateControl,
-    /// The answer to a Read or an atomic, which are never asked, or a datagram.
-    Unexpected,
-}
 
 /// Why a post, or to skip numbers, is refused: nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -73,24 +28,6 @@ pub enum PostError {
     /// A Write has arrived in part.
     #[error("expected no message that has arrived in part when numbers are skipped; wait for its end")]
     MessageInProgress,
-}
-
-/// Where a queue pair's answers go: the node that embeds it.
-pub trait QueuePairSink<P: Payload> {
-    /// Sends a frame to the peer.
-    fn transmit(&mut self, frame: Frame<'_, RoceHeader, P>);
-
-    /// Arms `timer` to fire `after` from now, in place of any earlier deadline.
-    fn set_timer(&mut self, timer: QueuePairTimer, after: Duration);
-
-    /// Disarms `timer`; nothing happens if it is not armed.
-    fn cancel_timer(&mut self, timer: QueuePairTimer);
-
-    /// Ends a work request.
-    fn complete(&mut self, completion: Completion);
-
-    /// Counts a frame that was dropped.
-    fn drop_frame(&mut self, reason: DropReason);
 }
 
 /// One end of a reliable connection.
