@@ -1,46 +1,12 @@
 //! The merge unit as a unit of a switch: it takes whatever has the CAIS bit, and the answers to its own reads.
 
-use crate::Merge;
 use crate::statistics::{GroupStatistics, PortStatistics};
+use crate::{Merge, MergeDrop};
 use quincunx_collective::Payload;
 use quincunx_design::{Buffer, SwitchUnit, UnitCounter, UnitEvent, UnitOutput};
 use quincunx_engine::PortId;
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::flit::{Channel, ChannelSet, FlitHeader, Transaction};
-
-/// Why a packet is dropped.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum MergeDrop {
-    /// Not from the accelerator at that port.
-    Source,
-    /// For no accelerator here, or for the one that sends it.
-    Home,
-    /// A length that no packet may have, or elements cut in two.
-    BadLength,
-    /// A number of contributions that cannot be.
-    Contributions,
-    /// A response that nobody waits for.
-    UnexpectedResponse,
-    /// A sync of one who has come already, or of no stream.
-    Sync,
-    /// A transaction that it does not serve.
-    UnexpectedTransaction,
-}
-
-impl MergeDrop {
-    /// For those who count drops by their reason.
-    pub const fn reason(self) -> &'static str {
-        match self {
-            Self::Source => "not from the accelerator at that port",
-            Self::Home => "a request whose home is not another accelerator",
-            Self::BadLength => "a length that the merge unit does not take",
-            Self::Contributions => "a number of contributions that cannot be",
-            Self::UnexpectedResponse => "a response that the merge unit does not wait for",
-            Self::Sync => "a sync of one who waits already, or of no stream",
-            Self::UnexpectedTransaction => "a transaction that the merge unit does not serve",
-        }
-    }
-}
 
 impl<P: Payload> SwitchUnit<P> for Merge<P> {
     fn takes(&self, header: &FlitHeader) -> bool {

@@ -4,19 +4,21 @@ use crate::closed_forms::Symbols;
 use crate::comm_lib::{CommLib, CommLibConfig};
 use crate::config::{EdgeConfig, GroupConfig, MAX_EDGES};
 use crate::control::MAX_RANKS;
-use crate::inc_engine::{IncEngine, RESEND};
+use crate::inc_engine::IncEngine;
 use crate::memory::{slots, switch_memory};
-use crate::mode::{Levels, Mode};
+use crate::mode::Mode;
 use crate::mode_i::ModeI;
 use crate::mutation::Mutation;
+use crate::params::{EpicParams, GroupParams};
+use crate::timers::RESEND;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 use quincunx_collective::{Collective, Payload, Rank};
 use quincunx_design::{
-    About, ClosedForm, Connection, Context, Design, Endpoint, FabricKind, GroupContext, Help, Member, Model,
-    Params, Peer, Placement, Plan, Premises, Reference, Refusal, Settings, SwitchPart, SwitchPlan, Transport,
+    About, ClosedForm, Connection, Context, Design, Endpoint, FabricKind, GroupContext, Member, Model, Peer,
+    Placement, Plan, Premises, Reference, Refusal, Settings, SwitchPart, SwitchPlan,
 };
 use quincunx_engine::Verified;
 use quincunx_fabric::{IncTree, TreeNodeId, TreeRole};
@@ -101,48 +103,6 @@ pub const CLOSED_FORMS: [Reference; 3] = [
     },
 ];
 
-/// EPIC's parameters.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct EpicParams {
-    /// How the group is set up.
-    pub group: GroupParams,
-}
-
-/// How a group of EPIC is set up.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(default)]
-pub struct GroupParams {
-    /// Its queue pairs.
-    #[serde(flatten)]
-    pub transport: Transport,
-    /// Combine in rank order, for equal bits every time, for a buffer per edge (footnote 4).
-    pub reproducible: bool,
-    /// Mode-III: packets in each of a switch's pipes (N of table 2); a rank's window if it is not said.
-    pub slots: Option<u32>,
-    /// Mode-III: switches acknowledge at once and ranks count acknowledges alone, so that fast ranks run ahead of slow ones
-    /// (4.4); otherwise acknowledges and windows wait for results.
-    pub run_ahead: bool,
-    /// Mode-III: a switch answers what lies ahead of its range, so that the sender slows down (4.4, rate
-    /// synchronisation); otherwise it drops it in silence.
-    pub synchronize_rates: bool,
-    /// Invocations follow each other at once, as window and buffers allow, those of ReduceScatter and AllGather too; otherwise
-    /// each waits until the one before is over on its rank (table 29's AllGather).
-    pub overlap: bool,
-    /// Reduce, Broadcast, ReduceScatter and AllGather end when all ranks have confirmed that they ask for the same; otherwise when this rank has
-    /// sent and received all, as the paper has it: a rank that asks for something else goes unnoticed then.
-    pub confirm: bool,
-    /// The modes of a mixed tree's switches, from the root down; all in Mode-III if it is not said.
-    pub modes: Option<Levels>,
-    /// Run mixtures of modes, too, that were found wrong, to see how.
-    pub unproved: bool,
-    /// Ranks' queue pairs are standard ones, a NIC's or the kernel's: they cannot skip PSNs, so first hops translate, and a rank waits until
-    /// its switch knows what comes before.
-    pub standard_verbs: bool,
-    /// Check each result from end to end, by a second collective over checksums, which costs its time. Collectives follow each other then.
-    pub verify: bool,
-}
-
 /// What a rank is told beside its edge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -165,75 +125,6 @@ pub struct EpicSwitch {
     pub parent: Option<u16>,
     /// By rank: which edge leads there.
     pub toward: Vec<u16>,
-}
-
-impl Default for GroupParams {
-    fn default() -> Self {
-        Self {
-            transport: Transport::default(),
-            reproducible: false,
-            slots: None,
-            run_ahead: false,
-            synchronize_rates: true,
-            overlap: true,
-            confirm: true,
-            modes: None,
-            unproved: false,
-            standard_verbs: false,
-            verify: false,
-        }
-    }
-}
-
-impl Params for EpicParams {
-    fn help() -> Vec<Help> {
-        let own: [Help; 10] = [
-            ("group.reproducible", "combine in rank order, for equal bits every time"),
-            ("group.slots", "Mode-III: packets in each of a switch's pipes; default: a window"),
-            ("group.run_ahead", "Mode-III: fast ranks run ahead of slow ones, as far as the pipes reach"),
-            ("group.synchronize_rates", "Mode-III: answer ranks that are ahead, so that they slow down"),
-            ("group.overlap", "begin the next Reduce or Broadcast before the last one ends"),
-            (
-                "group.confirm",
-                "all but AllReduce and Barrier end when all ranks have confirmed the same; otherwise, as in papers, when each has sent and received all",
-            ),
-            ("group.modes", "epic-mixed: the modes of switches from the root down, such as III/I"),
-            (
-                "group.unproved",
-                "epic-mixed: take modes that are wrong together, too, for the checker to show it",
-            ),
-            (
-                "group.standard_verbs",
-                "ranks' queue pairs cannot skip PSNs, as those of NICs and of the kernel: their first hops translate",
-            ),
-            (
-                "group.verify",
-                "check each result by a collective over checksums: sums of i32, Broadcast, AllGather; else that ranks agree",
-            ),
-        ];
-        Transport::HELP.into_iter().chain(own).collect()
-    }
-
-    fn transport(&self) -> Option<&Transport> {
-        Some(&self.group.transport)
-    }
-
-    fn check(&self) -> Result<(), Refusal> {
-        let GroupParams { transport, slots, .. } = &self.group;
-        match slots {
-            Some(slots) if *slots < transport.message.get() => Err(Refusal::new(
-                "`group.slots` of a message at least",
-                format!("{slots} with messages of {} packets", transport.message),
-                "raise it, or shorten `group.message`",
-            )),
-            Some(slots) if u64::from(*slots) > Transport::MAX_WINDOW_PACKETS => Err(Refusal::new(
-                format!("`group.slots` of {} at most", Transport::MAX_WINDOW_PACKETS),
-                slots,
-                "change the group's parameters",
-            )),
-            _ => Ok(()),
-        }
-    }
 }
 
 impl Epic {

@@ -12,7 +12,7 @@ use quincunx_wire::Operation;
 
 use crate::config::GroupConfig;
 use crate::control::{ControlMessage, Pattern};
-use crate::inc_engine::DropReason;
+use crate::drops::DropReason;
 use crate::mutation::Mutation;
 
 /// A set of edges, one bit each; [`LOCAL`] is the node itself.

@@ -64,6 +64,7 @@ mod comm_lib;
 mod config;
 mod control;
 mod design;
+mod drops;
 mod forward;
 mod hop;
 mod inc_engine;
@@ -75,15 +76,17 @@ mod mode_ii;
 mod mode_iii;
 mod mutation;
 mod numbering;
+mod params;
 mod pipe;
+mod timers;
 
 pub use comm_lib::{CommLib, CommLibConfig, CommLibConfigError};
 pub use config::{ConfigError, EdgeConfig, GroupConfig, MAX_EDGES};
 pub use control::{Agreement, ControlMessage, MAX_DATA_PACKETS, MAX_RANKS, Pattern};
-pub use design::{
-    CLOSED_FORMS, EPIC_1, EPIC_2, EPIC_3, EPIC_MIXED, Epic, EpicParams, EpicRank, EpicSwitch, GroupParams,
-};
-pub use inc_engine::{DropReason, IncEngine};
+pub use design::{CLOSED_FORMS, EPIC_1, EPIC_2, EPIC_3, EPIC_MIXED, Epic, EpicRank, EpicSwitch};
+pub use drops::DropReason;
+pub use inc_engine::IncEngine;
 pub use memory::{slots, switch_memory};
 pub use mode::{Levels, Mode, UnknownModes};
 pub use mutation::Mutation;
+pub use params::{EpicParams, GroupParams};

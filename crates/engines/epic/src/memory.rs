@@ -1,7 +1,7 @@
 //! What a group takes of a switch's memory (EPIC 4.2 to 4.4, F.3).
 
-use crate::design::GroupParams;
 use crate::mode::Mode;
+use crate::params::GroupParams;
 use quincunx_units::ByteCount;
 
 /// Bytes of one degree counter.

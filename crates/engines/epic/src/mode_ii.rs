@@ -22,8 +22,8 @@ use quincunx_wire::{Aeth, NakCode, Operation, RoceHeader, Syndrome};
 
 use crate::config::{EdgeConfig, GroupConfig};
 use crate::control::{ControlMessage, Pattern};
+use crate::drops::DropReason;
 use crate::forward::{acknowledge, expedite, replicate};
-use crate::inc_engine::DropReason;
 use crate::invocation::{Admitted, EdgeSet, Invocation, InvocationTable, TreePlace, edge_bit, edges_of};
 use crate::mutation::Mutation;
 use crate::pipe::{Aggregated, Pipe, SlotHeader};

@@ -22,15 +22,16 @@ use quincunx_wire::{NakCode, Operation, RoceHeader, Syndrome};
 
 use crate::config::GroupConfig;
 use crate::control::Pattern;
+use crate::drops::DropReason;
 use crate::forward::{ACK, acknowledge};
 use crate::hop::{Answer, Hop};
-use crate::inc_engine::{DropReason, resend_timer};
 use crate::invocation::{
     Admitted, EdgeSet, Invocation, InvocationTable, LOCAL, Route, TreePlace, edge_bit, edges_of,
 };
 use crate::mode_ii::flows_from;
 use crate::mutation::Mutation;
 use crate::pipe::{Aggregated, Pipe, SlotHeader};
+use crate::timers::resend_timer;
 
 /// Which of the two pipes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use quincunx_collective::{Payload, Rank, Reduction};
 use quincunx_engine::verbs::{Slice, Verbs};
 
-use crate::experts::{Batch, Places};
+use crate::batch::{Batch, Places};
 use crate::writer::{Delivery, Target, Write, Writer};
 
 /// The way that leads to each by itself, where the usual one leads over a relay.

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use quincunx_collective::{Payload, Rank};
 use quincunx_engine::verbs::Verbs;
 
-use crate::experts::{Batch, Places};
+use crate::batch::{Batch, Places};
 use crate::writer::{Delivery, Target, Write, Writer};
 
 /// One that runs.

@@ -16,14 +16,14 @@ use alloc::vec::Vec;
 use quincunx_collective::{Collective, Payload, Rank, Routes};
 use quincunx_engine::routing::Routed;
 use quincunx_engine::verbs::{
-    Alarm, CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RequestError, Slice, Verbs,
-    WorkId,
+    Alarm, CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RequestError, Verbs, WorkId,
 };
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::multiwrite::Destinations;
 
-use crate::arrivals::{Announcement, Arrivals, Slots};
+use crate::arrivals::{Announcement, Arrivals};
 use crate::barrier::{ALL_HERE, BARRIER, Barrier, DIGEST_BITS, tell};
+use crate::batch::{Batch, Places};
 use crate::combine::Combine;
 use crate::dispatch::Dispatch;
 use crate::mutation::Mutation;
@@ -58,31 +58,6 @@ pub enum ExpertsConfigError {
         /// Who cannot be reached.
         found: u16,
     },
-}
-
-/// Where tokens lie in a buffer: so many for each rank, one rank after the other.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Places {
-    buffer: Slice,
-    each: usize,
-    /// Bytes of a token.
-    length: usize,
-}
-
-impl Places {
-    pub(crate) fn of(&self, rank: Rank, token: usize) -> Slice {
-        let index = rank.index() * self.each + token;
-        Slice { offset: self.buffer.offset + index * self.length, length: self.length, ..self.buffer }
-    }
-}
-
-/// Where the tokens of the last dispatch have gone.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Batch {
-    /// By token of this rank: who has got it.
-    pub(crate) away: Vec<Destinations>,
-    /// By rank: its tokens that are here; nobody's before the dispatch is done.
-    pub(crate) here: Vec<Slots>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

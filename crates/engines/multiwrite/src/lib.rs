@@ -47,6 +47,7 @@ extern crate alloc;
 mod all_gather;
 mod arrivals;
 mod barrier;
+mod batch;
 mod combine;
 mod design;
 mod dispatch;

@@ -1,8 +1,9 @@
 //! NVLS as a design: what runs on accelerators and in switches.
 
 use crate::Mutation;
+use crate::config::MulticastConfig;
 use crate::kernel::{AllReduceMode, NvlsConfig, NvlsKernel};
-use crate::multicast::{Multicast, MulticastConfig};
+use crate::multicast::Multicast;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec;

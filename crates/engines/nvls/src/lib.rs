@@ -13,14 +13,18 @@
 #![no_std]
 extern crate alloc;
 
+mod config;
 mod design;
+mod drops;
 mod kernel;
 mod multicast;
 mod mutation;
 mod push;
 mod unit;
 
+pub use config::MulticastConfig;
 pub use design::{NVLS, Nvls, NvlsOptions, NvlsParams};
+pub use drops::MulticastDrop;
 pub use kernel::{AllReduceMode, NvlsConfig, NvlsKernel};
-pub use multicast::{Multicast, MulticastConfig, MulticastDrop};
+pub use multicast::Multicast;
 pub use mutation::Mutation;

@@ -1,47 +1,13 @@
 //! The unit of a switch that reduces over the members of a multicast region, and writes at all of them (SCIN 2.2).
 
-use crate::Mutation;
 use crate::push::Sums;
+use crate::{MulticastConfig, MulticastDrop, Mutation};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use quincunx_collective::{Payload, Reduction, accumulate_in_tree};
+use quincunx_collective::{Payload, accumulate_in_tree};
 use quincunx_design::UnitOutput;
 use quincunx_engine::PortId;
-use quincunx_wire::flit::{Channel, FlitFormat, FlitHeader, NodeId, Transaction};
-
-/// What the unit is set up with.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct MulticastConfig {
-    /// The switch that it is in.
-    pub node: NodeId,
-    /// Members of the region: the accelerators below this number, one a port.
-    pub members: u16,
-    /// Reduced loads, and stores, that it has room for at once; others wait in the buffers of their ports.
-    pub entries: u16,
-    /// Addresses that it adds up at once what is pushed to; with none it takes no pushes. What is pushed to others waits in the buffers of its port.
-    pub sums: u16,
-    /// How packets are cut.
-    pub format: FlitFormat,
-    /// What it does with what it loads.
-    pub reduction: Reduction,
-    /// A rule to break, for the checker alone.
-    pub mutation: Option<Mutation>,
-}
-
-/// Why a packet is dropped.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum MulticastDrop {
-    /// Not from a member, or not from the member at that port.
-    Source,
-    /// A length that no packet may have, or elements cut in two.
-    BadLength,
-    /// A contribution to a sum that has one of this member already, or is of another length than the others'.
-    Contribution,
-    /// A response that nobody waits for.
-    UnexpectedResponse,
-    /// A transaction that it does not serve.
-    UnexpectedTransaction,
-}
+use quincunx_wire::flit::{Channel, FlitHeader, NodeId, Transaction};
 
 /// A transaction of an accelerator that waits for the members' answers.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

@@ -13,8 +13,7 @@
 //!
 //! Answers come from members alone and take none of what contributions wait for.
 
-use crate::multicast::MulticastDrop;
-use crate::{MulticastConfig, Mutation};
+use crate::{MulticastConfig, MulticastDrop, Mutation};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;

@@ -43,16 +43,3 @@ impl<P: Payload> SwitchUnit<P> for Multicast<P> {
         self.assert_invariants();
     }
 }
-
-impl MulticastDrop {
-    /// For those who count drops by their reason.
-    pub const fn reason(self) -> &'static str {
-        match self {
-            Self::Source => "not from the member at that port",
-            Self::BadLength => "a length that the multicast unit does not take",
-            Self::Contribution => "a contribution that the multicast unit has, or of another length",
-            Self::UnexpectedResponse => "a response that the multicast unit does not wait for",
-            Self::UnexpectedTransaction => "a transaction that the multicast unit does not serve",
-        }
-    }
-}

@@ -1,6 +1,6 @@
 //! What a rank's program is set up with, and which peers each algorithm needs.
 
-use crate::tree;
+use crate::{Pace, tree};
 use alloc::vec::Vec;
 use core::fmt;
 use quincunx_collective::Rank;
@@ -32,16 +32,6 @@ pub enum Algorithm {
     Tree,
     /// Everybody with everybody: one hop (AllReduce two), for short vectors in small groups.
     Direct,
-}
-
-/// When pieces go out.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Pace {
-    /// As soon as they are there: pieces are short enough for several stages to overlap.
-    Eager,
-    /// Step by step, as textbooks and simulators have it: pieces are whole chunks, and a stage sends nothing before
-    /// what the one before it sent is acknowledged. Slower; for comparison with figures of those.
-    Lockstep,
 }
 
 /// A rank's place in its group.

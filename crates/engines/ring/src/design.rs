@@ -1,7 +1,8 @@
 //! Collectives among hosts or accelerators alone as three designs: parameters, who is connected with whom, and what runs on a rank.
 
-use crate::config::{Algorithm, Config, DEFAULT_CHUNK, DEFAULT_WINDOW, Pace};
+use crate::config::{Algorithm, Config, DEFAULT_CHUNK, DEFAULT_WINDOW};
 use crate::mutation::Mutation;
+use crate::pace::Pace;
 use crate::program::HostProgram;
 use crate::shared_direct::{SharedDirect, SharedDirectConfig};
 use crate::shared_memory::{SharedRing, SharedRingConfig};

@@ -3,10 +3,11 @@
 //! A piece is combined when every peer it is taken from has it at the head of its connection, all at once and in the order
 //! of the plan. It goes out on a connection when its turn in that connection has come and the window has room.
 
-use crate::config::{Algorithm, Config, ConfigError, Pace};
+use crate::config::{Algorithm, Config, ConfigError};
 use crate::connection::work::Sent;
 use crate::connection::{Credit, Heard, PeerConnection, Slot, SlotId, work};
 use crate::mutation::Mutation;
+use crate::pace::Pace;
 use crate::plan::Plan;
 use crate::{direct, ring, tree};
 use alloc::vec::Vec;

@@ -7,8 +7,8 @@ use quincunx_design::DatapathSink;
 
 use super::ModeII;
 use crate::control::Pattern;
+use crate::drops::DropReason;
 use crate::forward::replicate;
-use crate::inc_engine::DropReason;
 use crate::invocation::{EdgeSet, Invocation, Route, edge_bit, edges_of};
 use crate::pipe::{Aggregated, SlotHeader};
 

@@ -9,10 +9,10 @@ use quincunx_wire::{NakCode, Operation, Syndrome};
 use super::ModeIII;
 use crate::forward::{ACK, acknowledge, send};
 use crate::hop::Answer;
-use crate::inc_engine::ACKNOWLEDGE_TIMER;
 use crate::invocation::edge_bit;
 use crate::mutation::Mutation;
 use crate::pipe::SlotHeader;
+use crate::timers::ACKNOWLEDGE_TIMER;
 
 impl<P: Payload> ModeIII<P> {
     /// An acknowledge that waits for something to travel with leaves now.

@@ -7,9 +7,9 @@ use quincunx_engine::verbs::UNLIMITED_RETRIES;
 
 use super::{FLOWS, Flow, ModeIII};
 use crate::forward::{expedite, replicate};
-use crate::inc_engine::resend_timer;
 use crate::invocation::{EdgeSet, edge_bit, edges_of};
 use crate::mutation::Mutation;
+use crate::timers::resend_timer;
 
 impl<P: Payload> ModeIII<P> {
     /// The time-out of `edge`: sends again from the oldest packet that the neighbour may miss.
