@@ -13,7 +13,7 @@ use quincunx_units::BitRate;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use super::NetnsError;
+use crate::NetnsError;
 
 /// As many hosts as there are addresses before the first switch.
 const MAX_HOSTS: usize = FIRST_SWITCH as usize - 1;

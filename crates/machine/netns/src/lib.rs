@@ -9,8 +9,10 @@
 #![cfg(target_os = "linux")]
 #![warn(missing_docs)]
 
+mod error;
 mod layout;
 
+pub use error::NetnsError;
 use layout::Orders;
 pub use layout::{Family, Layout, NetnsNode, Switching, Wiring};
 use nix::sched::{CloneFlags, setns};
@@ -32,37 +34,6 @@ const QUEUE: &str = "400kb";
 
 /// How long the kernel may take to bring links up.
 const LINK_LIMIT: Duration = Duration::from_secs(5);
-
-/// Why there is no fabric.
-#[derive(Debug, thiserror::Error)]
-pub enum NetnsError {
-    /// Not on this machine, not as this user.
-    #[error(
-        "expected root and iproute2 for network namespaces, found {found}; run as root with `ip` and `tc` installed"
-    )]
-    Unavailable {
-        /// What is missing.
-        found: String,
-    },
-    /// A command failed.
-    #[error(
-        "expected `{command}` to succeed, found \"{found}\"; look whether the kernel has veth, bridge and tbf"
-    )]
-    Command {
-        /// What was run.
-        command: String,
-        /// The first thing it complained about.
-        found: String,
-    },
-    /// A layout that is neither tree nor mesh.
-    #[error("expected {expected}, found {found}; change the layout")]
-    Layout {
-        /// What would be right.
-        expected: &'static str,
-        /// What was given.
-        found: String,
-    },
-}
 
 /// A fabric that exists while this value does.
 #[derive(Debug)]

@@ -179,6 +179,14 @@ pub struct Kernel {
     pub signals: Vec<Signal>,
 }
 
+impl Kernel {
+    /// The accelerator at which a block of a group adds what it has computed, where the switch may merge that.
+    pub(crate) fn home_of(&self, block: &Block) -> Option<u16> {
+        block.group.filter(|_| self.merges == Merges::Reductions)?;
+        block.outputs.first().map(|output| output.to)
+    }
+}
+
 /// A piece of an accelerator's memory, at whose parts arriving bytes are counted: those that are written once, those that are added once for
 /// each contribution.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

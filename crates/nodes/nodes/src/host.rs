@@ -10,35 +10,21 @@ use quincunx_engine::verbs::{
 };
 use quincunx_engine::writes::{Notice, OneSided, Target, WriteError};
 use quincunx_engine::{Engine, Frame, PortId, Sink, Terms};
-use quincunx_roce::{ConfigError, QueuePairConfig, QueuePairTimer};
+use quincunx_roce::{ConfigError, QueuePairTimer};
 use quincunx_units::Instant;
 use quincunx_wire::{QpNumber, RoceHeader};
 
 use crate::transport::{GroupSink, NodeDrop, QueuePairNode, Transport, TransportVerbs};
 
 mod contended;
+mod contention;
+mod group;
 mod offloaded;
 
-use contended::Contended;
-pub use contended::{HostContention, Ways};
+use contention::{Contended, Kind};
 
-/// What a collective is, without its buffers.
-type Kind = (Collective, Reduction, Terms);
-
-/// What a rank needs for one group.
-#[derive(Clone, Debug)]
-pub struct HostGroup<P: Payload> {
-    /// The group's name here.
-    pub group: GroupId,
-    /// Its queue pairs, in the order of the program's indices, each with the port it speaks through.
-    pub queue_pairs: Vec<(PortId, QueuePairConfig)>,
-    /// Somebody else executes their work, which [`take_work`](crate::Offloadable::take_work) hands out, and says by [`HostCommand::Complete`] what became of it.
-    pub are_offloaded: bool,
-    /// The algorithm.
-    pub program: Box<dyn AnyProgram<P>>,
-    /// If switches' memory is locked for each of its collectives, and what it runs when it is not.
-    pub contention: Option<Box<HostContention<P>>>,
-}
+pub use contention::Ways;
+pub use group::{HostContention, HostGroup};
 
 /// What the application, or the control plane for it, asks of a host.
 #[derive(Clone, Debug)]

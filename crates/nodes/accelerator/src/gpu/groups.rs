@@ -101,7 +101,7 @@ impl<P: Payload> Gpu<P> {
         let kernel = &self.config.program.kernels[kernel];
         let block = &kernel.blocks[place];
         let bytes = block.outputs.iter().map(|output| output.rows.total()).sum();
-        let home = home_of(kernel, block).filter(|_| self.config.program.coordination.throttle)?;
+        let home = kernel.home_of(block).filter(|_| self.config.program.coordination.throttle)?;
         (home < self.config.ranks).then_some((usize::from(home), bytes))
     }
 
@@ -134,10 +134,4 @@ impl<P: Payload> Gpu<P> {
         self.blocks.blocks[block as usize].ahead = true;
         self.send(now, block, out);
     }
-}
-
-/// The accelerator at which a block of a group adds what it has computed, where the switch may merge that.
-pub(super) fn home_of(kernel: &crate::Kernel, block: &Block) -> Option<u16> {
-    block.group.filter(|_| kernel.merges == Merges::Reductions)?;
-    block.outputs.first().map(|output| output.to)
 }

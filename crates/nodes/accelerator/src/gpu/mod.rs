@@ -7,14 +7,13 @@ mod watching;
 
 pub use watching::KernelProgress;
 
-use self::groups::home_of;
 use crate::blocks::{BlockNumber, Blocks, Phase};
 use crate::cache::Cache;
 use crate::sending::{Job, Sending, Transfer};
 use crate::sms::Sms;
 use crate::{
-    Block, CounterId, Fetch, GpuConfig, Granularity, KernelPlace, Merges, Output, Requests, SECTOR, Send,
-    Tile, TileId, To,
+    CounterId, Fetch, GpuConfig, Granularity, KernelPlace, Merges, Output, Requests, SECTOR, Send, Tile,
+    TileId, To,
 };
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec;
@@ -180,7 +179,7 @@ impl<P: Payload> Gpu<P> {
             let kernels = config.program.kernels.iter();
             let blocks = kernels.flat_map(|kernel| kernel.blocks.iter().map(move |block| (kernel, block)));
             for ((kernel, block), number) in blocks.zip(0..) {
-                if let Some(home) = home_of(kernel, block).and_then(|home| homes.get_mut(usize::from(home))) {
+                if let Some(home) = kernel.home_of(block).and_then(|home| homes.get_mut(usize::from(home))) {
                     home.order.push_back(number);
                 }
             }

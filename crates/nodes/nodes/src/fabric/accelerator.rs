@@ -5,12 +5,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 use quincunx_collective::{Payload, Rank};
 use quincunx_engine::shared_memory::{AnyKernel, InPlaceRequest, KernelRefusal};
-use quincunx_engine::{Frame, PortId, Sink};
+use quincunx_engine::{Frame, PortId};
 use quincunx_memory::{Endpoint, EndpointConfig, MemoryDrop, Port, PortConfig};
 use quincunx_units::Instant;
 use quincunx_wire::flit::FlitHeader;
 
-use super::node::{FabricDrop, FabricEvent, FabricNode, FabricRejected, FabricTimer, send_credit};
+use super::sink::{FabricDrop, FabricEvent, FabricRejected, FabricSink, FabricTimer, send_credit};
 
 /// What an accelerator is set up with.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -57,7 +57,7 @@ impl<P: Payload> Accelerator<P> {
         now: Instant,
         kernel: u16,
         request: InPlaceRequest,
-        out: &mut impl Sink<FabricNode<P>>,
+        out: &mut impl FabricSink<P>,
     ) -> Result<(), KernelRefusal> {
         if self.kernels[usize::from(kernel)].start(request, &mut self.endpoint)? {
             out.emit(FabricEvent::Finished { kernel });
@@ -88,7 +88,7 @@ impl<P: Payload> Accelerator<P> {
         now: Instant,
         port: PortId,
         frame: Frame<'_, FlitHeader, P>,
-        out: &mut impl Sink<FabricNode<P>>,
+        out: &mut impl FabricSink<P>,
     ) {
         let done = self.ports[usize::from(port.0)].accept(frame.header).map_err(MemoryDrop::from);
         let done = done.and_then(|channel| match channel {
@@ -106,13 +106,13 @@ impl<P: Payload> Accelerator<P> {
         self.arm(now, port, out);
     }
 
-    pub(super) fn handle_timer(&mut self, now: Instant, link: PortId, out: &mut impl Sink<FabricNode<P>>) {
+    pub(super) fn handle_timer(&mut self, now: Instant, link: PortId, out: &mut impl FabricSink<P>) {
         self.endpoint.handle_timer(now, link);
         self.arm(now, link, out);
     }
 
     /// What the kernel has computed is done.
-    pub(super) fn handle_computed(&mut self, now: Instant, out: &mut impl Sink<FabricNode<P>>) {
+    pub(super) fn handle_computed(&mut self, now: Instant, out: &mut impl FabricSink<P>) {
         self.endpoint.computed();
         self.settle(out);
         self.arm_all(now, out);
@@ -124,12 +124,7 @@ impl<P: Payload> Accelerator<P> {
     }
 
     #[inline]
-    pub(super) fn handle_transmit_slot(
-        &mut self,
-        now: Instant,
-        port: PortId,
-        out: &mut impl Sink<FabricNode<P>>,
-    ) {
+    pub(super) fn handle_transmit_slot(&mut self, now: Instant, port: PortId, out: &mut impl FabricSink<P>) {
         self.endpoint.advance(now, port);
         let link = &mut self.ports[usize::from(port.0)];
         match link.arbitrate(self.endpoint.ready(port)) {
@@ -145,7 +140,7 @@ impl<P: Payload> Accelerator<P> {
 
     /// Lets the kernels see what has come of their requests.
     #[inline]
-    fn settle(&mut self, out: &mut impl Sink<FabricNode<P>>) {
+    fn settle(&mut self, out: &mut impl FabricSink<P>) {
         while let Some(event) = self.endpoint.next_event() {
             for (kernel, number) in self.kernels.iter_mut().zip(0..) {
                 if kernel.handle_event(event, &mut self.endpoint) {
@@ -158,14 +153,14 @@ impl<P: Payload> Accelerator<P> {
         }
     }
 
-    fn arm_all(&mut self, now: Instant, out: &mut impl Sink<FabricNode<P>>) {
+    fn arm_all(&mut self, now: Instant, out: &mut impl FabricSink<P>) {
         for link in 0..self.ports.len() {
             self.arm(now, PortId(link as u16), out);
         }
     }
 
     #[inline]
-    fn arm(&mut self, now: Instant, link: PortId, out: &mut impl Sink<FabricNode<P>>) {
+    fn arm(&mut self, now: Instant, link: PortId, out: &mut impl FabricSink<P>) {
         if !self.wants_transmit(link)
             && let Some(after) = self.endpoint.arm(now, link)
         {

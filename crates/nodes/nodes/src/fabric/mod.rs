@@ -8,11 +8,11 @@
 mod accelerator;
 mod node;
 mod peer;
+mod sink;
 mod switch;
 
 pub use accelerator::{Accelerator, AcceleratorConfig};
-pub use node::{
-    FabricCommand, FabricConfig, FabricDrop, FabricEvent, FabricNode, FabricRejected, FabricTimer,
-};
+pub use node::{FabricCommand, FabricConfig, FabricNode};
 pub use peer::{FabricPeer, PeerCommand, PeerConfig, PeerEvent};
+pub use sink::{FabricDrop, FabricEvent, FabricRejected, FabricTimer};
 pub use switch::{FabricSwitch, FabricSwitchConfig};

@@ -3,14 +3,14 @@
 use alloc::boxed::Box;
 use core::convert::Infallible;
 use quincunx_collective::{Payload, Rank};
-use quincunx_design::{UnitCounter, UnitEvent};
-use quincunx_engine::shared_memory::{InPlaceRequest, KernelRefusal};
+use quincunx_design::UnitCounter;
+use quincunx_engine::shared_memory::InPlaceRequest;
 use quincunx_engine::{Engine, Frame, PortId, Sink};
-use quincunx_memory::{MemoryDrop, Port};
-use quincunx_units::Instant;
-use quincunx_wire::flit::{FlitHeader, NodeId, Transaction};
+use quincunx_units::{Duration, Instant};
+use quincunx_wire::flit::FlitHeader;
 
 use super::accelerator::{Accelerator, AcceleratorConfig};
+use super::sink::{FabricDrop, FabricEvent, FabricRejected, FabricSink, FabricTimer};
 use super::switch::{FabricSwitch, FabricSwitchConfig};
 
 /// What a node is to be.
@@ -56,94 +56,6 @@ pub enum FabricCommand<P> {
     },
 }
 
-/// Why a command is refused; nothing has changed.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum FabricRejected {
-    /// The kernel cannot begin.
-    #[error(transparent)]
-    Kernel(#[from] KernelRefusal),
-    /// There is no such kernel.
-    #[error("expected a kernel that the accelerator was set up with, found number {0}")]
-    NoKernel(u16),
-    /// Memory of another size.
-    #[error("expected a memory of {expected} bytes, found {found}; fill it as it was set up")]
-    MemorySize {
-        /// Bytes.
-        expected: usize,
-        /// Bytes.
-        found: usize,
-    },
-    /// A packet that cannot be sent.
-    #[error(
-        "expected a link below {links} and at most {most} bytes of memory, found link {link} and {length} bytes; send another packet"
-    )]
-    Packet {
-        /// Links.
-        links: u16,
-        /// Bytes.
-        most: usize,
-        /// The link as given.
-        link: u16,
-        /// Bytes as given.
-        length: usize,
-    },
-    /// A command for an accelerator, at a switch.
-    #[error("expected an accelerator, found a switch; send the command there")]
-    Switch,
-}
-
-/// What a node tells.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum FabricEvent {
-    /// A collective is over on an accelerator.
-    Finished {
-        /// The kernel that ran it.
-        kernel: u16,
-    },
-    /// Something of what computes in a switch.
-    Unit {
-        /// Which of the switch's units, in the order of its set-up.
-        unit: u16,
-        /// What.
-        event: UnitEvent,
-    },
-}
-
-/// A node's named timers.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum FabricTimer {
-    /// A response of an accelerator is ready for a link.
-    Respond(PortId),
-    /// An accelerator's kernel has added what it had to add.
-    Compute,
-    /// That of a switch's unit, in the order of its set-up.
-    Unit(u16),
-}
-
-/// Why a packet is dropped.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum FabricDrop {
-    /// By a port, the switch core or a memory.
-    Memory(MemoryDrop),
-    /// By what computes in a switch, for the reason that it gives.
-    Unit(&'static str),
-}
-
-/// A packet of nothing but credits, if there are any to return.
-pub(super) fn credit_alone(link: &mut Port) -> Option<FlitHeader> {
-    // It goes no further than the link, so that it needs no addresses.
-    let mut header = FlitHeader::new(NodeId(0), NodeId(0), false, 0, 0, Transaction::Credit);
-    link.seal(&mut header, 0);
-    (header.credit.packets > 0).then_some(header)
-}
-
-/// Sends nothing but credits.
-pub(super) fn send_credit<P: Payload>(port: PortId, link: &mut Port, out: &mut impl Sink<FabricNode<P>>) {
-    if let Some(header) = credit_alone(link) {
-        out.transmit(port, Frame { header: &header, payload: P::empty() });
-    }
-}
-
 impl<P: Payload> FabricNode<P> {
     /// The memory, if it is an accelerator.
     pub fn memory(&self) -> Option<&P> {
@@ -160,6 +72,24 @@ impl<P: Payload> FabricNode<P> {
         if let Self::Switch(switch) = self {
             switch.count(tell);
         }
+    }
+}
+
+impl<P: Payload, S: Sink<FabricNode<P>>> FabricSink<P> for S {
+    fn transmit(&mut self, port: PortId, frame: Frame<'_, FlitHeader, P>) {
+        Sink::transmit(self, port, frame);
+    }
+
+    fn set_timer(&mut self, timer: FabricTimer, after: Duration) {
+        Sink::set_timer(self, timer, after);
+    }
+
+    fn emit(&mut self, event: FabricEvent) {
+        Sink::emit(self, event);
+    }
+
+    fn drop_frame(&mut self, port: PortId, reason: FabricDrop) {
+        Sink::drop_frame(self, port, reason);
     }
 }
 

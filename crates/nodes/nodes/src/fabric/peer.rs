@@ -13,7 +13,7 @@ use quincunx_memory::{MemoryDrop, Messages, MessagesConfig, Port, PortConfig};
 use quincunx_units::Instant;
 use quincunx_wire::flit::FlitHeader;
 
-use super::node::credit_alone;
+use super::sink::credit_alone;
 
 /// What it is set up with.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

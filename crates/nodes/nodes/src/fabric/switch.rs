@@ -5,12 +5,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 use quincunx_collective::Payload;
 use quincunx_design::{AnySwitchUnit, Buffer, UnitCounter, UnitEvent, UnitOutput, UnitSink};
-use quincunx_engine::{Frame, PortId, Sink};
+use quincunx_engine::{Frame, PortId};
 use quincunx_memory::{Forwarded, MemoryDrop, Port, PortConfig, SwitchCore};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::flit::{Channel, ChannelSet, FlitHeader, NodeId, Transaction};
 
-use super::node::{FabricDrop, FabricEvent, FabricNode, FabricTimer, send_credit};
+use super::sink::{FabricDrop, FabricEvent, FabricSink, FabricTimer, send_credit};
 
 /// What a switch is set up with.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -50,7 +50,7 @@ struct SeatSink<'a, P, S> {
     out: &'a mut S,
 }
 
-impl<P: Payload, S: Sink<FabricNode<P>>> UnitSink<P> for SeatSink<'_, P, S> {
+impl<P: Payload, S: FabricSink<P>> UnitSink<P> for SeatSink<'_, P, S> {
     fn act(&mut self, output: UnitOutput<P>) {
         match output {
             UnitOutput::Packet(port, header, payload) => {
@@ -123,7 +123,7 @@ impl<P: Payload> FabricSwitch<P> {
         now: Instant,
         port: PortId,
         frame: Frame<'_, FlitHeader, P>,
-        out: &mut impl Sink<FabricNode<P>>,
+        out: &mut impl FabricSink<P>,
     ) {
         let channel = match self.ends[usize::from(port.0)].port.accept(frame.header) {
             Ok(Some(channel)) => channel,
@@ -182,7 +182,7 @@ impl<P: Payload> FabricSwitch<P> {
         Ok(Buffer::Held)
     }
 
-    pub(super) fn handle_timer(&mut self, now: Instant, unit: u16, out: &mut impl Sink<FabricNode<P>>) {
+    pub(super) fn handle_timer(&mut self, now: Instant, unit: u16, out: &mut impl FabricSink<P>) {
         let unit = usize::from(unit);
         self.units[unit].unit.handle_timer(now);
         self.settle(now, unit, out);
@@ -211,7 +211,7 @@ impl<P: Payload> FabricSwitch<P> {
     }
 
     #[inline]
-    pub(super) fn handle_transmit_slot(&mut self, port: PortId, out: &mut impl Sink<FabricNode<P>>) {
+    pub(super) fn handle_transmit_slot(&mut self, port: PortId, out: &mut impl FabricSink<P>) {
         let index = usize::from(port.0);
         let LinkEnd { port: link, ready } = &mut self.ends[index];
         let Some(channel) = link.arbitrate(*ready) else { return send_credit(port, link, out) };
@@ -233,7 +233,7 @@ impl<P: Payload> FabricSwitch<P> {
     }
 
     /// Does what a unit asks for, passes on what it tells, and arms its timer.
-    fn settle(&mut self, now: Instant, number: usize, out: &mut impl Sink<FabricNode<P>>) {
+    fn settle(&mut self, now: Instant, number: usize, out: &mut impl FabricSink<P>) {
         let Self { core, ends, units, .. } = self;
         let Seat { unit, ready } = &mut units[number];
         if unit.answer(now, ready, &mut SeatSink { core, ends, unit: number as u16, out }) {

@@ -3,61 +3,17 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use quincunx_collective::{GroupId, Payload, Rank};
+use quincunx_collective::{GroupId, Payload};
 use quincunx_engine::verbs::{CollectiveRequest, Failure, Memory, Outcome, QpIndex, RequestError, Slice};
 use quincunx_engine::{PortId, Sink};
-use quincunx_units::{Duration, Instant};
+use quincunx_units::Instant;
 use quincunx_wire::{QpNumber, RoceHeader};
 
-use super::{Host, HostEvent, HostGroup, HostRejected, HostTimer, Kind, TimerOwner};
-use crate::locks::{LockEdge, LockRank, LockStep};
+use super::contention::{Contended, Kind, Waiting, Ways};
+use super::group::HostContention;
+use super::{Host, HostEvent, HostRejected, HostTimer, TimerOwner};
+use crate::locks::{LockRank, LockStep};
 use crate::transport::NodeDrop;
-
-/// What a rank needs to contend for switches' memory.
-#[derive(Clone, Debug)]
-pub struct HostContention<P: Payload> {
-    /// What it runs when a switch refuses: a group of its own number.
-    pub fallback: HostGroup<P>,
-    /// Over which it asks.
-    pub edge: LockEdge,
-    /// After which it says again what nobody has answered.
-    pub again: Duration,
-    /// This rank.
-    pub rank: Rank,
-    /// Ranks in the group.
-    pub ranks: u16,
-}
-
-/// How often a group has run in the tree, and how often among its hosts.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Ways {
-    /// In the tree.
-    pub tree: u64,
-    /// Among the hosts: a switch has refused.
-    pub hosts: u64,
-}
-
-/// A collective that waits for the verdict.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Waiting<P> {
-    what: Kind,
-    buffers: (P, P),
-}
-
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Contended<P: Payload> {
-    fallback: GroupId,
-    edge: LockEdge,
-    again: Duration,
-    rank: Rank,
-    ranks: u16,
-    locks: LockRank,
-    /// Oldest first; the oldest is asked for.
-    waiting: VecDeque<Waiting<P>>,
-    /// By which way the one runs that runs: the group of that way.
-    running: Option<GroupId>,
-    ways: Ways,
-}
 
 impl<P: Payload> Host<P> {
     /// By which ways the collectives of a group have run, if its switches' memory is locked for each.
