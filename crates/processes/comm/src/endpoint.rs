@@ -1,18 +1,18 @@
 //! A process's place in the network: its node, the thread that has it, and the groups that it is in.
 
 use crate::counts::Counters;
-use crate::group::Group;
 use crate::options::deadline;
 use crate::peers::{SLOT, SLOTS};
+use crate::traffic::EndpointTraffic;
 use crate::worker::{Command, Wanted, Worker, refuse};
 use crate::{CommError, Counts, Options};
 use quincunx_collective::GroupId;
 use quincunx_control::{Encapsulation, GroupRequest, NodeDescription, Role};
 use quincunx_control_grpc::{ClientConfig, ControlClient};
 use quincunx_design::{AnyDesign, Catalog, Demand, FabricKind, Settings, Value};
-use quincunx_driver_net::{NodeOptions, Statistics, TransportOptions, Waker};
+use quincunx_driver_net::{NodeOptions, TransportOptions, Waker};
 use quincunx_fabric::MeshShape;
-use quincunx_runtime::{Drops, JoinedGroup, ProcessOptions, Rank, encapsulation};
+use quincunx_runtime::{JoinedGroup, ProcessOptions, Rank, encapsulation};
 use quincunx_sockets::UdpOptions;
 use quincunx_units::ByteCount;
 use quincunx_wire::Framing;
@@ -49,15 +49,6 @@ pub(crate) struct Inner {
     fallback: Mutex<Option<String>>,
     is_closed: AtomicBool,
     address: IpAddr,
-}
-
-/// What an endpoint's node has counted since it was attached.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct EndpointTraffic {
-    /// Traffic and time.
-    pub statistics: Statistics,
-    /// Frames that it has dropped, by reason.
-    pub drops: Drops,
 }
 
 /// The numbers of a group: one for collectives, one for messages between two ranks. A group of one has none.
@@ -167,21 +158,6 @@ impl Endpoint {
         })))
     }
 
-    /// The group of all ranks of the job. Every rank calls it, once.
-    ///
-    /// # Errors
-    /// If not all of them come in time, or the manager refuses the group.
-    pub fn world(&self) -> Result<Group, CommError> {
-        let options = &self.0.options;
-        let members: Vec<u16> = (0..options.world).collect();
-        if options.rank == 0 {
-            let numbers = self.make_group(&members)?;
-            return self.join_group(&members, numbers);
-        }
-        let (tree, mesh) = (Wanted::First(FabricKind::Tree), Wanted::First(FabricKind::Mesh));
-        self.join_as(&members, [tree, mesh])
-    }
-
     /// Asks the manager for a group of some of the job's ranks, for one of them; the others are told the numbers in any way, and all of
     /// them, this one too, join by [`join_group`](Self::join_group).
     ///
@@ -223,31 +199,6 @@ impl Endpoint {
         }
     }
 
-    /// Joins a group that one of its members has made.
-    ///
-    /// # Errors
-    /// If this rank is none of them, or the group is not ready in time.
-    pub fn join_group(&self, members: &[u16], numbers: [u32; 2]) -> Result<Group, CommError> {
-        self.join_as(members, numbers.map(|number| Wanted::Numbered(GroupId(number))))
-    }
-
-    fn join_as(&self, members: &[u16], [tree, mesh]: [Wanted; 2]) -> Result<Group, CommError> {
-        self.place(members)?;
-        if members.len() == 1 {
-            return Ok(Group::alone(self.clone()));
-        }
-        let joined = self.await_group(tree).and_then(|tree| Ok((tree, self.await_group(mesh)?)));
-        let (tree, mesh) = joined.inspect_err(|_| {
-            // The others are not to wait for this rank before it ends.
-            for wanted in [tree, mesh] {
-                if let Wanted::Numbered(group) = wanted {
-                    self.0.command(Command::Release { group });
-                }
-            }
-        })?;
-        Ok(Group::new(self.clone(), &tree, &mesh, members.to_vec()))
-    }
-
     /// Gives a group back, without waiting: it may be called by whoever collects garbage.
     pub(crate) fn release(&self, groups: [GroupId; 2]) {
         for group in groups {
@@ -273,7 +224,7 @@ impl Endpoint {
     }
 
     /// Why the last group that this process has asked the manager for runs among its hosts and not what was asked for, if it does. Others
-    /// see what it runs by [`Group::design`].
+    /// see what it runs by [`Group::design`](crate::Group::design).
     pub fn fallback(&self) -> Option<String> {
         self.0.fallback.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -321,7 +272,8 @@ impl Endpoint {
         self.0.command(command);
     }
 
-    fn await_group(&self, wanted: Wanted) -> Result<JoinedGroup, CommError> {
+    /// Waits until a group is ready.
+    pub(crate) fn await_group(&self, wanted: Wanted) -> Result<JoinedGroup, CommError> {
         let (answer, answered) = channel();
         let limit = std::time::Duration::from(self.0.options.join_limit);
         self.command(Command::Await { wanted, deadline: deadline(limit), answer });
@@ -329,7 +281,7 @@ impl Endpoint {
     }
 
     /// This rank's place among the members, who are each other and ranks of the job.
-    fn place(&self, members: &[u16]) -> Result<u16, CommError> {
+    pub(crate) fn place(&self, members: &[u16]) -> Result<u16, CommError> {
         let Options { rank, world, .. } = &self.0.options;
         let mut sorted = members.to_vec();
         sorted.sort_unstable();

@@ -2,10 +2,10 @@
 
 use crate::CommError;
 use crate::counts::Counters;
-use crate::endpoint::EndpointTraffic;
 use crate::handle::Promise;
 use crate::job::{Chunk, Job, Spare};
 use crate::peers::{Peers, Receive, Send};
+use crate::traffic::EndpointTraffic;
 use quincunx_collective::{GroupId, Rank as RankNumber};
 use quincunx_design::FabricKind;
 use quincunx_runtime::{Ended, Finished, JoinedGroup, Rank, RuntimeError};

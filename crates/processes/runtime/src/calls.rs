@@ -1,12 +1,9 @@
 //! What a rank has called lately in a group, and when the manager is to hear of it: when it asks, and when a collective does not come to its
 //! end. Whoever has called something else than the others hears that from the manager, and so do they.
 
-use quincunx_collective::{Collective, DataType, GroupId, Numbers, Op, Payload};
-use quincunx_control::{Call, Report};
-use std::collections::BTreeSet;
+use quincunx_collective::{Collective, DataType, Numbers, Op, Payload};
+use quincunx_control::Call;
 use std::time::{Duration, Instant};
-
-use crate::rank::Rank;
 
 /// Calls that are kept, the latest ones. More than are under way at once.
 const KEPT: usize = 8;
@@ -55,13 +52,13 @@ impl Calls {
     }
 
     /// In the order of their numbers.
-    fn all(&self) -> Vec<Call> {
+    pub(crate) fn all(&self) -> Vec<Call> {
         let first = self.count.saturating_sub(KEPT as u64 - 1);
         (first..=self.count).filter_map(|number| self.latest[(number % KEPT as u64) as usize]).collect()
     }
 
     /// Whether the manager is to hear now that something is stalled; `is_busy` if there is something that has to end.
-    fn is_due(&mut self, is_busy: bool, now: Instant) -> bool {
+    pub(crate) fn is_due(&mut self, is_busy: bool, now: Instant) -> bool {
         let Self { ended, stall, .. } = self;
         if !is_busy || stall.ended != *ended {
             *stall = Stall { ended: *ended, since: None, patience: PATIENCE };
@@ -85,47 +82,6 @@ pub(crate) fn length_of(collective: Collective, [input, output]: [&Numbers; 2]) 
         _ => input,
     };
     of.length() as u64
-}
-
-impl Rank {
-    /// Notes that the application has called a collective, for the manager to see whether all ranks call the same. [`run`](Self::run) does that
-    /// itself; who begins collectives with [`begin`](Self::begin) says what they are parts of, when the first has begun: what they do together,
-    /// and the bytes of a whole vector, or of a rank's part in ReduceScatter and AllGather.
-    pub fn note_call(
-        &mut self,
-        group: GroupId,
-        collective: Collective,
-        (op, data_type): (Op, DataType),
-        bytes: u64,
-    ) {
-        if let Some(life) = self.lives.get_mut(&group) {
-            life.calls.add(collective, (op, data_type), bytes);
-        }
-    }
-
-    /// Tells the manager what it has asked for, and what is stalled.
-    pub(crate) fn tell_calls(&mut self, mut asked: BTreeSet<GroupId>) {
-        let now = Instant::now();
-        self.end_doubts(now);
-        for (group, life) in &mut self.lives {
-            let is_begun = self.begun.get(group).is_some_and(|begun| !begun.is_empty());
-            let is_due = life.calls.is_due(is_begun || life.is_busy() || life.suspicion.is_some(), now);
-            let is_asked = asked.remove(&life.wire);
-            let told = || Report::Called { calls: life.calls.all(), is_stalled: !is_asked };
-            let report = match &life.suspicion {
-                _ if is_asked => told(),
-                // The manager may not have heard it.
-                Some(suspicion) if is_due => suspicion.report(),
-                None if is_due => told(),
-                _ => continue,
-            };
-            self.attachment.report(life.wire, report);
-        }
-        // What is given up here already has called nothing.
-        for wire in asked {
-            self.attachment.report(wire, Report::Called { calls: Vec::new(), is_stalled: false });
-        }
-    }
 }
 
 #[cfg(test)]

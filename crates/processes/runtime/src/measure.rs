@@ -13,8 +13,9 @@ use quincunx_units::{BitRate, ByteCount, Duration};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use crate::joined::JoinedGroup;
 use crate::process::RuntimeError;
-use crate::rank::{JoinedGroup, Rank};
+use crate::rank::Rank;
 
 /// Writes on each link that are not counted; then stretches, and the writes of each.
 const UNCOUNTED: usize = 16;

@@ -8,8 +8,9 @@ use quincunx_engine::verbs::{Failure, Outcome, WorkId};
 use quincunx_nodes::{HostCommand, HostEvent};
 use quincunx_units::Duration;
 
-use super::{Finished, Rank};
-use crate::Delivered;
+use super::Rank;
+use crate::delivered::Delivered;
+use crate::joined::{Finished, JoinedGroup};
 use crate::process::RuntimeError;
 use std::collections::VecDeque;
 
@@ -119,7 +120,7 @@ impl Rank {
     }
 
     /// The groups that this rank is in, as far as it has heard of the manager.
-    pub fn groups(&self) -> impl Iterator<Item = &super::JoinedGroup> {
+    pub fn groups(&self) -> impl Iterator<Item = &JoinedGroup> {
         self.groups.values()
     }
 
@@ -192,7 +193,7 @@ impl Rank {
     ///
     /// # Errors
     /// If one that was coming has failed.
-    pub fn take_ready(&mut self) -> Result<Vec<super::JoinedGroup>, RuntimeError> {
+    pub fn take_ready(&mut self) -> Result<Vec<JoinedGroup>, RuntimeError> {
         if let Some(lost) = self.lost.take() {
             self.check(lost)?;
         }

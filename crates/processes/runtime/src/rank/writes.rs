@@ -1,25 +1,15 @@
 //! One-sided writes: to one rank, or to several at once (MultiWrite 4.3.2).
 
-use quincunx_collective::{GroupId, Numbers, Rank as RankNumber};
+use quincunx_collective::{GroupId, Numbers};
 use quincunx_engine::verbs::WorkId;
 use quincunx_engine::writes::Target;
 use quincunx_nodes::HostCommand;
 use quincunx_units::Duration;
 use std::time::Instant;
 
+use super::Rank;
+use crate::delivered::Delivered;
 use crate::process::{INSTRUCTION_POLL, RuntimeError};
-use crate::rank::Rank;
-
-/// Something that another rank has written here.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Delivered {
-    /// Who.
-    pub source: RankNumber,
-    /// In which of the slots that this rank keeps for it.
-    pub slot: usize,
-    /// What.
-    pub data: Numbers,
-}
 
 impl Rank {
     /// Writes `data` to a slot of another rank, by its way number `way`: 0 is the direct one, others lead over ranks that relay. Returns

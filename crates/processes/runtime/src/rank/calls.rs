@@ -1,0 +1,49 @@
+//! What the manager is told of calls.
+
+use quincunx_collective::{Collective, DataType, GroupId, Op};
+use quincunx_control::Report;
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use super::Rank;
+
+impl Rank {
+    /// Notes that the application has called a collective, for the manager to see whether all ranks call the same. [`run`](Self::run) does that
+    /// itself; who begins collectives with [`begin`](Self::begin) says what they are parts of, when the first has begun: what they do together,
+    /// and the bytes of a whole vector, or of a rank's part in ReduceScatter and AllGather.
+    pub fn note_call(
+        &mut self,
+        group: GroupId,
+        collective: Collective,
+        (op, data_type): (Op, DataType),
+        bytes: u64,
+    ) {
+        if let Some(life) = self.lives.get_mut(&group) {
+            life.calls.add(collective, (op, data_type), bytes);
+        }
+    }
+
+    /// Tells the manager what it has asked for, and what is stalled.
+    pub(crate) fn tell_calls(&mut self, mut asked: BTreeSet<GroupId>) {
+        let now = Instant::now();
+        self.end_doubts(now);
+        for (group, life) in &mut self.lives {
+            let is_begun = self.begun.get(group).is_some_and(|begun| !begun.is_empty());
+            let is_due = life.calls.is_due(is_begun || life.is_busy() || life.suspicion.is_some(), now);
+            let is_asked = asked.remove(&life.wire);
+            let told = || Report::Called { calls: life.calls.all(), is_stalled: !is_asked };
+            let report = match &life.suspicion {
+                _ if is_asked => told(),
+                // The manager may not have heard it.
+                Some(suspicion) if is_due => suspicion.report(),
+                None if is_due => told(),
+                _ => continue,
+            };
+            self.attachment.report(life.wire, report);
+        }
+        // What is given up here already has called nothing.
+        for wire in asked {
+            self.attachment.report(wire, Report::Called { calls: Vec::new(), is_stalled: false });
+        }
+    }
+}
