@@ -1,6 +1,7 @@
 //! What ranks, switches and operators' tools call: blocking calls and a channel of instructions, over one background
 //! thread that keeps the connection alive.
 
+mod outstanding;
 mod releases;
 
 use crate::connector::Connector;
@@ -8,6 +9,7 @@ use crate::credentials::MANAGER_NAME;
 use crate::{
     Credentials, DecodeError, Explanation, GroupName, GroupStatus, Managers, NodeStatus, convert, proto,
 };
+use outstanding::Releases;
 use proto::control_client::ControlClient as Stub;
 use quincunx_collective::GroupId;
 use quincunx_control::{
@@ -15,7 +17,6 @@ use quincunx_control::{
     Report, Role,
 };
 use quincunx_units::Duration;
-use releases::Releases;
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};

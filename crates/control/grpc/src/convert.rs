@@ -13,59 +13,16 @@ use quincunx_design::{
     Role as DesignRole, Settings,
 };
 use quincunx_units::{BitRate, ByteCount, Duration};
-use quincunx_wire::{Endpoint, MAX_QPN, Psn, QpNumber};
+use quincunx_wire::{Endpoint, MAX_QPN, QpNumber};
 use std::collections::BTreeSet;
 
 mod calls;
+mod decoding;
 #[cfg(test)]
 mod tests;
 
-/// A message that makes no sense: its sender has another version of the protocol, or a fault.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("expected {expected} in the field {field}, found {found}; run the same version at both ends")]
-pub struct DecodeError {
-    /// What would have been right.
-    pub expected: &'static str,
-    /// Where.
-    pub field: &'static str,
-    /// What was there.
-    pub found: String,
-}
-
-type Decoded<T> = Result<T, DecodeError>;
-
-fn wrong<T>(field: &'static str, expected: &'static str, found: impl ToString) -> Decoded<T> {
-    Err(DecodeError { expected, field, found: found.to_string() })
-}
-
-/// How a text begins that may be of any length and hold anything, in one line.
-fn start_of(text: &str) -> String {
-    let start: String = text.chars().take(64).collect();
-    format!("{start:?}")
-}
-
-fn present<T>(field: &'static str, value: Option<T>) -> Decoded<T> {
-    value.map_or_else(|| wrong(field, "a value", "none"), Ok)
-}
-
-fn narrow<T: TryFrom<u32>>(field: &'static str, expected: &'static str, value: u32) -> Decoded<T> {
-    T::try_from(value).or_else(|_| wrong(field, expected, value))
-}
-
-fn psn(field: &'static str, value: u32) -> Decoded<Psn> {
-    if value > MAX_QPN { wrong(field, "24 bits", value) } else { Ok(Psn::new(value)) }
-}
-
-fn queue_pair(field: &'static str, number: u32) -> Decoded<QpNumber> {
-    match number {
-        0..=MAX_QPN => Ok(QpNumber::new(number)),
-        _ => wrong(field, "a queue pair number of 24 bits", number),
-    }
-}
-
-fn each<T, U>(values: Vec<T>, decode: impl Fn(T) -> Decoded<U>) -> Decoded<Vec<U>> {
-    values.into_iter().map(decode).collect()
-}
+pub use decoding::DecodeError;
+use decoding::{Decoded, each, narrow, present, psn, queue_pair, start_of, wrong};
 
 // Nodes
 

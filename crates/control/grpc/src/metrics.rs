@@ -1,13 +1,12 @@
 //! What Prometheus scrapes of a manager.
 
 use crate::records::switch_of;
-use crate::state::State;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
-use quincunx_control::{Fallback, GroupState, Role};
+use quincunx_control::{Fallback, GroupState, Manager, Role};
 
 /// Labels with their values.
 type Labels = Vec<(&'static str, String)>;
@@ -55,7 +54,7 @@ impl ManagerMetrics {
     }
 
     /// All of it, and how the manager's nodes and groups stand now, in the text format of OpenMetrics.
-    pub(crate) fn render(&self, state: &State) -> String {
+    pub(crate) fn render(&self, manager: &Manager) -> String {
         let mut registry = Registry::with_prefix("quincunx");
         let calls = "Calls of the control plane, by their results as gRPC names them";
         registry.register("calls", calls, self.calls.clone());
@@ -67,7 +66,7 @@ impl ManagerMetrics {
         registry.register("connections", "Connections to the manager", self.connections.clone());
         let refused = "Connections that were closed at once, for there were too many";
         registry.register("connections_refused", refused, self.connections_refused.clone());
-        stand(state, &mut registry);
+        stand(manager, &mut registry);
         let mut text = String::new();
         encode(&mut text, &registry).expect("a string takes everything");
         text
@@ -75,14 +74,14 @@ impl ManagerMetrics {
 }
 
 /// How nodes and groups stand.
-fn stand(state: &State, registry: &mut Registry) {
+fn stand(manager: &Manager, registry: &mut Registry) {
     let nodes = Family::<Labels, Gauge>::default();
     let groups = Family::<Labels, Gauge>::default();
     let [total, held, pairs, pairs_held] = [(); 4].map(|()| Family::<Labels, Gauge>::default());
     for role in [Role::Host, Role::Switch] {
         nodes.get_or_create(&vec![("role", role.to_string())]).set(0);
     }
-    for node in state.manager.nodes() {
+    for node in manager.nodes() {
         nodes.get_or_create(&vec![("role", node.role.to_string())]).inc();
         if node.role == Role::Switch {
             let labels = vec![("switch", node.name.clone())];
@@ -93,7 +92,7 @@ fn stand(state: &State, registry: &mut Registry) {
             pairs_held.get_or_create(&labels).set(0);
         }
     }
-    for group in state.manager.groups() {
+    for group in manager.groups() {
         let stands = match group.state {
             GroupState::Installing => "installing",
             GroupState::Ready => "ready",

@@ -213,7 +213,7 @@ impl ManagerServer {
         }
         let page = {
             let (shared, metrics) = (Arc::clone(&shared), Arc::clone(&metrics));
-            move || metrics.render(&shared.lock())
+            move || metrics.render(&shared.lock().manager)
         };
         let serve_metrics = |address| {
             MetricsServer::start(address, page).map_err(|error| {

@@ -1,7 +1,7 @@
 //! What ranks have called. The ranks of a group call the same collectives in the same order; where they do not, this says which two of them
 //! differ, and in what.
 
-use crate::GroupFailure;
+use crate::failure::{DISAGREEMENT, GroupFailure};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -21,9 +21,6 @@ pub struct Call {
     /// Of a rank's vector, or of its part in ReduceScatter and AllGather; zero where ranks may have lengths of their own.
     pub bytes: u64,
 }
-
-/// How the reason of a group begins whose ranks did not call the same.
-pub(crate) const DISAGREEMENT: &str = "expected all ranks of group";
 
 impl Call {
     /// A call. What is of no account for its collective is left out: ranks may differ in that.

@@ -1,11 +1,10 @@
 //! Groups as their users and operators see them.
 
-use crate::{Fallback, InitGroupError, RecreatedGroup, SharedMemory};
+use crate::{Fallback, GroupFailure, InitGroupError, RecreatedGroup, SharedMemory};
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::fmt;
 use quincunx_collective::GroupId;
 use quincunx_design::{AnyDesign, Demand, FabricKind, LinkRates, Placement, Refusal, Settings};
 use quincunx_fabric::{IncTree, MeshShape};
@@ -49,36 +48,6 @@ pub struct Phase {
     pub number: u16,
     /// How much of the time that is, in per cent: the groups of a block take no more than all of it.
     pub duty: u8,
-}
-
-/// Who made a group fail, and how.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, thiserror::Error)]
-#[error("{}", Line(self))]
-pub struct GroupFailure {
-    /// The node at fault, or the one that noticed.
-    pub node: String,
-    /// One line.
-    pub reason: String,
-}
-
-impl GroupFailure {
-    /// Whether nothing is broken, and ranks have called different collectives: then the reason is a line of its own. It is told by its words,
-    /// which nodes and records of any version have.
-    pub fn is_disagreement(&self) -> bool {
-        self.reason.starts_with(crate::calls::DISAGREEMENT)
-    }
-}
-
-struct Line<'a>(&'a GroupFailure);
-
-impl fmt::Display for Line<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let GroupFailure { node, reason } = self.0;
-        match self.0.is_disagreement() {
-            true => f.write_str(reason),
-            false => write!(f, "node \"{node}\": {reason}"),
-        }
-    }
 }
 
 /// Where a group stands.

@@ -13,6 +13,7 @@ mod agent;
 mod calls;
 mod engine;
 mod error;
+mod failure;
 mod group;
 mod journal;
 mod manager;
@@ -22,7 +23,9 @@ mod mutation;
 mod node;
 pub mod policy;
 mod rank;
+mod recreated;
 mod sequence;
+mod shared;
 pub mod tree;
 
 pub use agent::{Agent, AgentAction};
@@ -32,13 +35,16 @@ pub use engine::{
     ControlTimer, ManagerNode, Message, Pair, Session, StoreNode,
 };
 pub use error::{AttachError, Fallback, Holder, InitGroupError, ReportError, SwitchCount, UnknownGroup};
-pub use group::{GroupFailure, GroupRequest, GroupState, GroupSummary, Holding, Phase};
+pub use failure::GroupFailure;
+pub use group::{GroupRequest, GroupState, GroupSummary, Holding, Phase};
 pub use journal::Journal;
 pub use manager::{
-    Action, Change, GroupRecord, HeldGroup, Instruction, LockUse, Manager, ManagerConfig, ManagerTimer,
-    RecreatedGroup, Report, RequestId, SharedMemory,
+    Action, Change, GroupRecord, HeldGroup, Instruction, Manager, ManagerConfig, ManagerTimer, Report,
+    RequestId,
 };
 pub use mutation::Mutation;
 pub use node::{Encapsulation, LinkReport, NodeDescription, Role};
 pub use rank::Token;
+pub use recreated::RecreatedGroup;
 pub use sequence::{Progress, Sequence};
+pub use shared::{LockUse, SharedMemory};

@@ -6,43 +6,45 @@
 //!
 //! What a group holds of a node is free when the node has said that it has forgotten the group, and not before.
 
+mod action;
 mod contend;
+mod contending;
 mod cores;
 mod inquiry;
+mod kept;
+mod last_calls;
 mod life;
+mod managed;
 mod nodes;
 mod place;
+mod planned;
 mod record;
 mod recreate;
 
-pub use contend::{LockUse, SharedMemory};
-pub use life::{HeldGroup, ManagerTimer};
-pub use record::{Change, GroupRecord};
-pub use recreate::RecreatedGroup;
+pub use action::{Action, HeldGroup, Instruction, ManagerTimer, Report, RequestId};
+pub use kept::{Change, GroupRecord};
 
-use crate::calls::Call;
 use crate::map::Map;
 use crate::mutation::Mutation;
 use crate::policy::{self, Policy};
-use crate::sequence::Progress;
 use crate::{
     Fallback, GroupFailure, GroupRequest, GroupState, GroupSummary, Holding, InitGroupError, NodeDescription,
-    ReportError, Role, UnknownGroup,
+    RecreatedGroup, ReportError, Role, UnknownGroup,
 };
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use contend::name_of;
+use contending::name_of;
 use core::hash::{Hash, Hasher};
 use core::net::IpAddr;
 use cores::Channels;
-use inquiry::Inquiry;
-use life::{Ending, State};
-use nodes::{Nodes, Taken};
-use place::Planned;
+use last_calls::Inquiry;
+use managed::{Ending, ManagedGroup, State};
+use nodes::Nodes;
+use planned::Planned;
 use quincunx_collective::{GroupId, Rank};
-use quincunx_design::{Catalog, GroupContext, Member, Naming, Refusal};
+use quincunx_design::{Catalog, Member, Naming, Refusal};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::Psn;
 
@@ -77,143 +79,6 @@ impl Default for ManagerConfig {
     }
 }
 
-/// Names a request to the one who made it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct RequestId(pub u64);
-
-/// What the driver is to do.
-#[expect(clippy::large_enum_variant, reason = "answers are few, and no action is kept")]
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Action {
-    /// Keep this where it survives the manager, before what follows is done.
-    Keep(Change),
-    /// Send an instruction to an attached node.
-    Instruct {
-        /// The node's name.
-        node: String,
-        /// What it is to do.
-        instruction: Instruction,
-    },
-    /// A request has a group, which its nodes are about to install.
-    Begin {
-        /// Which request.
-        request: RequestId,
-        /// The group.
-        group: GroupId,
-    },
-    /// A group is made anew: what is known of the first by its number is known of the second from here on.
-    Recreate {
-        /// The number that it had.
-        from: GroupId,
-        /// The number that it has.
-        group: GroupId,
-    },
-    /// All ranks of a group are done with it: it is over, and what is known of it by its number is forgotten.
-    GivenBack {
-        /// The group.
-        group: GroupId,
-    },
-    /// Answer an [`Manager::init_group`].
-    Answer {
-        /// Which.
-        request: RequestId,
-        /// The group, or why there is none.
-        answer: Result<GroupSummary, InitGroupError>,
-    },
-    /// Answer a [`Manager::destroy_group`]: what the group held is free, but at nodes that do not answer.
-    Destroyed {
-        /// Which.
-        request: RequestId,
-        /// Nodes that have not said in time that they have forgotten the group: what it holds there is not free.
-        silent: Vec<String>,
-    },
-    /// Call [`Manager::handle_timer`] after this time, in place of any earlier deadline.
-    SetTimer {
-        /// With what.
-        timer: ManagerTimer,
-        /// The time from now.
-        after: Duration,
-    },
-    /// Forget that timer.
-    CancelTimer {
-        /// Which.
-        timer: ManagerTimer,
-    },
-}
-
-/// What a node is to do.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Instruction {
-    /// Install this, then report. A switch takes frames at once; a rank sends nothing yet.
-    Install(Box<GroupContext>),
-    /// All nodes have installed the group: ranks may send.
-    Ready(GroupId),
-    /// A rank stops what runs on the group, forgets its queue pairs, and reports how far it has come: it is to be made anew.
-    Suspend {
-        /// The group.
-        group: GroupId,
-        /// What it is lost by.
-        failure: GroupFailure,
-    },
-    /// To a rank: all nodes have installed the group, which takes the place of another. It runs from that collective on.
-    Resume {
-        /// The group.
-        group: GroupId,
-        /// The one that was suspended.
-        from: GroupId,
-        /// The collective that all ranks go on with, counted from one.
-        first: u64,
-    },
-    /// A rank tells what it has called last ([`Report::Called`]).
-    TellCalls(GroupId),
-    /// Forget the group, then report.
-    Remove(GroupId),
-    /// The group is over: stop what runs on it with this error, forget it, then report.
-    Failed {
-        /// The group.
-        group: GroupId,
-        /// Why.
-        failure: GroupFailure,
-    },
-}
-
-/// What a node tells of a group.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Report {
-    /// Its context is installed.
-    Installed,
-    /// It cannot install its context, and has nothing of it.
-    Refused {
-        /// One line.
-        reason: String,
-    },
-    /// Its data plane failed: a peer does not answer.
-    DataPlaneFailed {
-        /// One line; names the peer.
-        reason: String,
-    },
-    /// A result does not agree with its checksum: the group is over.
-    Corrupted {
-        /// One line.
-        reason: String,
-    },
-    /// It has forgotten the group.
-    Removed,
-    /// A rank has stopped, has forgotten the group's queue pairs, and has come so far.
-    Suspended(Progress),
-    /// A switch has granted and refused its memory to the group so often.
-    Locked(LockUse),
-    /// A rank has called these collectives last.
-    Called {
-        /// In the order of their numbers.
-        calls: Vec<Call>,
-        /// It tells them unasked, for one has not come to its end.
-        is_stalled: bool,
-    },
-    /// Its rank is done with the group, and answers its peers until it is told to forget it. When all ranks are done, the group is over.
-    Released,
-}
-
 /// Group numbers that are kept as given away at once.
 const NUMBERS: u32 = 64;
 
@@ -238,31 +103,6 @@ pub struct Manager {
     /// Groups that were made anew, by the numbers that they had.
     became: BTreeMap<GroupId, GroupId>,
     mutation: Option<Mutation>,
-}
-
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct ManagedGroup {
-    request: GroupRequest,
-    design: String,
-    fallback: Option<Fallback>,
-    state: State,
-    /// All of them, until it is over.
-    nodes: BTreeSet<String>,
-    /// Members whose ranks are done with it.
-    released: BTreeSet<String>,
-    /// Nodes that are lost and may come back, with what the group holds there.
-    away: BTreeMap<String, Taken>,
-    /// From the root down.
-    switches: Vec<String>,
-    /// Links that its tree leads over, by the names of both ends.
-    links: Vec<[String; 2]>,
-    conflicts: u32,
-    /// Until when, if nobody renews it.
-    lease: Option<Instant>,
-    /// What it goes on from, if it was made anew.
-    recreated: Option<RecreatedGroup>,
-    /// If it locks its memory: how often switches have granted and refused it.
-    uses: Option<BTreeMap<String, LockUse>>,
 }
 
 impl Manager {

@@ -1,37 +1,14 @@
 //! What ranks are done with: told to the manager without waiting, again and again for as long as the client has patience, and counted, so
 //! that whoever asks for a group next can wait until the manager has heard of the ones before.
 
+use super::outstanding::OnItsWay;
 use super::{ControlClient, LONGEST_POLL};
 use crate::{convert, proto};
 use quincunx_collective::GroupId;
 use quincunx_control::Report;
 use quincunx_units::Duration;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::PoisonError;
 use std::time::Instant;
-
-/// Releases that are on their way.
-#[derive(Debug, Default)]
-pub(super) struct Releases {
-    count: Mutex<usize>,
-    changed: Condvar,
-}
-
-/// One of them, until it is dropped.
-struct OnItsWay(Arc<Releases>);
-
-impl OnItsWay {
-    fn new(releases: &Arc<Releases>) -> Self {
-        *releases.count.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        Self(Arc::clone(releases))
-    }
-}
-
-impl Drop for OnItsWay {
-    fn drop(&mut self) {
-        *self.0.count.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-        self.0.changed.notify_all();
-    }
-}
 
 impl ControlClient {
     /// Waits until the manager has heard of all groups that the node has said to be done with, but no longer than an answer may take.

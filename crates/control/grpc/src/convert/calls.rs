@@ -1,6 +1,6 @@
 //! What ranks have called, as messages.
 
-use super::{Decoded, each, narrow, start_of, wrong};
+use super::decoding::{Decoded, each, narrow, start_of, wrong};
 use crate::proto;
 use quincunx_collective::{Collective, Rank};
 use quincunx_control::Call;

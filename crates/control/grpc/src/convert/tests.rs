@@ -4,6 +4,7 @@ use super::*;
 use proptest::prelude::*;
 use prost::Message;
 use quincunx_design::Value;
+use quincunx_wire::Psn;
 use std::net::IpAddr;
 
 fn any_endpoint() -> impl Strategy<Value = Endpoint> {

@@ -1,7 +1,7 @@
 //! The store in etcd: whoever holds a lease there is the manager, and each change is a transaction that fails when the lease is not his any
 //! more. So a manager that was stopped, or cut off, and wakes up beside its successor changes nothing, and ends.
 
-use super::{Store, StoreError, StoredState, VERSION};
+use super::kept::{Store, StoreError, StoredState, VERSION};
 use crate::client::root_cause;
 use crate::{Credentials, ManagerAddress, convert, proto};
 use etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};

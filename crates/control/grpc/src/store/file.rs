@@ -1,7 +1,7 @@
 //! The store as an SQLite file: everything is on the disk before the manager does what follows from it. The file is locked as long as its
 //! manager lives, so that the next one can wait for its end, however that comes.
 
-use super::{Store, StoreError, StoredState, VERSION};
+use super::kept::{Store, StoreError, StoredState, VERSION};
 use crate::{convert, proto};
 use prost::Message;
 use quincunx_collective::GroupId;

@@ -1,12 +1,13 @@
 //! An agent as an engine: its connection to a manager, or to one of two.
 
-use super::{ControlDrop, ControlEvent, ControlNode, ControlTimer, Message, Session, say};
+use super::message::{ControlDrop, ControlEvent, ControlTimer, Message, Session};
+use super::sink::{ControlSink, say};
 use crate::mutation::Mutation;
 use crate::rank::{Moved, RankModel, Token};
 use crate::{Agent, AgentAction, HeldGroup, Instruction, NodeDescription, Report};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use quincunx_engine::{PortId, Sink};
+use quincunx_engine::PortId;
 use quincunx_units::Duration;
 
 /// How long an agent waits for a connection.
@@ -45,14 +46,14 @@ impl AgentNode {
     }
 
     /// It has no answer yet.
-    pub(super) fn try_again(&mut self, out: &mut impl Sink<ControlNode>) {
+    pub(super) fn try_again(&mut self, out: &mut impl ControlSink) {
         if !self.is_dead {
             self.connect(out);
         }
     }
 
     /// It leaves its manager for the other one.
-    fn turn(&mut self, out: &mut impl Sink<ControlNode>) {
+    fn turn(&mut self, out: &mut impl ControlSink) {
         if let Some(session) = self.session {
             say(self.manager, Message::Gone { session }, out);
         }
@@ -64,7 +65,7 @@ impl AgentNode {
         self.agent.assert_invariants();
     }
 
-    pub(super) fn connect(&mut self, out: &mut impl Sink<ControlNode>) {
+    pub(super) fn connect(&mut self, out: &mut impl ControlSink) {
         self.attempt += 1;
         self.session = None;
         say(self.manager, Message::Connect { attempt: self.attempt }, out);
@@ -72,7 +73,7 @@ impl AgentNode {
     }
 
     /// Its process is killed: its peers are told by the end of its connection.
-    pub(super) fn die(&mut self, out: &mut impl Sink<ControlNode>) {
+    pub(super) fn die(&mut self, out: &mut impl ControlSink) {
         self.is_dead = true;
         out.cancel_timer(ControlTimer::Again);
         if let Some(session) = self.session {
@@ -84,7 +85,7 @@ impl AgentNode {
     }
 
     /// Its rank is done with the groups that it has.
-    pub(super) fn release(&mut self, out: &mut impl Sink<ControlNode>) {
+    pub(super) fn release(&mut self, out: &mut impl ControlSink) {
         for HeldGroup { group, .. } in self.agent.held() {
             let mut actions = Vec::new();
             self.agent.release(group, &mut actions);
@@ -98,14 +99,14 @@ impl AgentNode {
     }
 
     /// What it has said may have come before the manager knew the node: it is said again.
-    fn release_again(&self, session: Session, out: &mut impl Sink<ControlNode>) {
+    fn release_again(&self, session: Session, out: &mut impl ControlSink) {
         for HeldGroup { group, .. } in self.agent.held().into_iter().filter(|held| held.is_released) {
             say(self.manager, Message::Report { session, group, report: Report::Released }, out);
         }
     }
 
     /// A switch hands tokens on; a rank takes them.
-    fn carry(&mut self, port: PortId, token: Token, out: &mut impl Sink<ControlNode>) {
+    fn carry(&mut self, port: PortId, token: Token, out: &mut impl ControlSink) {
         let is_held = self.agent.held().iter().any(|held| held.group == token.group);
         let taken = self.rank.as_mut().map(|rank| rank.take(token));
         match taken {
@@ -115,7 +116,7 @@ impl AgentNode {
         }
     }
 
-    fn run(&mut self, out: &mut impl Sink<ControlNode>) {
+    fn run(&mut self, out: &mut impl ControlSink) {
         let moved = self.rank.as_mut().map(RankModel::advance).unwrap_or_default();
         for moved in moved {
             match moved {
@@ -127,7 +128,7 @@ impl AgentNode {
         }
     }
 
-    pub(super) fn hear(&mut self, port: PortId, message: &Message, out: &mut impl Sink<ControlNode>) {
+    pub(super) fn hear(&mut self, port: PortId, message: &Message, out: &mut impl ControlSink) {
         if self.is_dead {
             return out.drop_frame(port, ControlDrop::NotInstalled);
         }
@@ -164,7 +165,7 @@ impl AgentNode {
         }
     }
 
-    fn obey(&mut self, session: Session, instruction: &Instruction, out: &mut impl Sink<ControlNode>) {
+    fn obey(&mut self, session: Session, instruction: &Instruction, out: &mut impl ControlSink) {
         let before = self.agent.held();
         let mut actions = Vec::new();
         self.agent.handle(instruction.clone(), &mut actions);

@@ -1,12 +1,13 @@
 //! Whoever asks for groups: of the first manager by port 0, and when he has lost that of the other by port 1, what is not answered once more.
 //! Over gRPC that is `ControlClient`.
 
-use super::{ControlDrop, ControlEvent, ControlNode, Message, say};
+use super::message::{ControlDrop, ControlEvent, Message};
+use super::sink::{ControlSink, say};
 use crate::GroupRequest;
 use crate::mutation::Mutation;
 use alloc::boxed::Box;
 use quincunx_collective::GroupId;
-use quincunx_engine::{PortId, Sink};
+use quincunx_engine::PortId;
 
 /// What he waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -38,14 +39,14 @@ impl ClientNode {
     }
 
     /// Asks for the next group.
-    pub(super) fn ask(&mut self, out: &mut impl Sink<ControlNode>) {
+    pub(super) fn ask(&mut self, out: &mut impl ControlSink) {
         self.key += 1;
         self.stage = Stage::Asks;
         self.say(out);
     }
 
     /// Ends the group that he has.
-    pub(super) fn end(&mut self, out: &mut impl Sink<ControlNode>) {
+    pub(super) fn end(&mut self, out: &mut impl ControlSink) {
         if let Stage::Has(group) = self.stage {
             self.stage = Stage::Ends { group, may_be_done: false };
             self.say(out);
@@ -53,7 +54,7 @@ impl ClientNode {
     }
 
     /// The first manager is gone.
-    fn turn(&mut self, out: &mut impl Sink<ControlNode>) {
+    fn turn(&mut self, out: &mut impl ControlSink) {
         self.manager = PortId(1);
         out.emit(ControlEvent::Turned);
         match &mut self.stage {
@@ -64,7 +65,7 @@ impl ClientNode {
         self.say(out);
     }
 
-    fn say(&self, out: &mut impl Sink<ControlNode>) {
+    fn say(&self, out: &mut impl ControlSink) {
         match self.stage {
             Stage::Asks => {
                 let wanted = GroupRequest { key: Some(self.key), ..(*self.wanted).clone() };
@@ -75,7 +76,7 @@ impl ClientNode {
         }
     }
 
-    pub(super) fn hear(&mut self, port: PortId, message: &Message, out: &mut impl Sink<ControlNode>) {
+    pub(super) fn hear(&mut self, port: PortId, message: &Message, out: &mut impl ControlSink) {
         match (message, self.stage) {
             (Message::Serves, _) if port == PortId(0) => out.emit(ControlEvent::MayAsk),
             (Message::Serves, _) => self.turn(out),

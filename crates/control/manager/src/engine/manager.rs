@@ -1,9 +1,8 @@
 //! A manager as an engine: its connections, what it has kept itself or has a store keep, and the requests of clients.
 
+use super::message::{ControlCommand, ControlDrop, ControlEvent, ControlTimer, Message, Pair, Session};
+use super::sink::{ControlSink, say};
 use super::store::StoredState;
-use super::{
-    ControlCommand, ControlDrop, ControlEvent, ControlNode, ControlTimer, Message, Pair, Session, say,
-};
 use crate::mutation::Mutation;
 use crate::{Action, Change, GroupRecord, Journal, Manager, ManagerConfig, ManagerTimer, RequestId};
 use alloc::boxed::Box;
@@ -12,7 +11,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use quincunx_collective::GroupId;
 use quincunx_design::Catalog;
-use quincunx_engine::{PortId, Sink};
+use quincunx_engine::PortId;
 use quincunx_units::{ByteCount, Instant};
 
 /// The manager and its connections; what it has kept survives a restart.
@@ -70,7 +69,7 @@ impl ManagerNode {
         }
     }
 
-    fn keep(&mut self, change: Change, out: &mut impl Sink<ControlNode>) {
+    fn keep(&mut self, change: Change, out: &mut impl ControlSink) {
         let Some(pair) = self.pair else {
             self.stored.change(change);
             return self.journal.kept(true);
@@ -82,7 +81,7 @@ impl ManagerNode {
     }
 
     /// The store is another's: nothing is done any more.
-    fn stop(&mut self, out: &mut impl Sink<ControlNode>) {
+    fn stop(&mut self, out: &mut impl ControlSink) {
         for timer in self.manager.timers() {
             out.cancel_timer(ControlTimer::Manager(timer));
         }
@@ -98,7 +97,7 @@ impl ManagerNode {
     }
 
     /// It has the lease, and goes on with what was kept.
-    fn begin(&mut self, term: u32, numbers: u32, records: &[GroupRecord], out: &mut impl Sink<ControlNode>) {
+    fn begin(&mut self, term: u32, numbers: u32, records: &[GroupRecord], out: &mut impl ControlSink) {
         (self.epoch, self.serves) = (term, true);
         let (numbers, records) = match self.mutation {
             // It has looked before anything was kept.
@@ -114,7 +113,7 @@ impl ManagerNode {
         say(PortId(agents + 2), Message::Over, out);
     }
 
-    pub(super) fn expire(&mut self, now: Instant, timer: ManagerTimer, out: &mut impl Sink<ControlNode>) {
+    pub(super) fn expire(&mut self, now: Instant, timer: ManagerTimer, out: &mut impl ControlSink) {
         self.step(now, out, |own, actions| own.manager.handle_timer(timer, actions));
     }
 
@@ -127,7 +126,7 @@ impl ManagerNode {
         RequestId(self.next_request)
     }
 
-    fn perform(&mut self, actions: Vec<Action>, out: &mut impl Sink<ControlNode>) {
+    fn perform(&mut self, actions: Vec<Action>, out: &mut impl ControlSink) {
         self.journal.add(actions);
         while let Some(action) = self.journal.next() {
             match action {
@@ -177,7 +176,7 @@ impl ManagerNode {
     fn step(
         &mut self,
         now: Instant,
-        out: &mut impl Sink<ControlNode>,
+        out: &mut impl ControlSink,
         act: impl FnOnce(&mut Self, &mut Vec<Action>),
     ) {
         self.manager.advance(now);
@@ -186,13 +185,7 @@ impl ManagerNode {
         self.perform(actions, out);
     }
 
-    pub(super) fn hear(
-        &mut self,
-        now: Instant,
-        port: PortId,
-        message: &Message,
-        out: &mut impl Sink<ControlNode>,
-    ) {
+    pub(super) fn hear(&mut self, now: Instant, port: PortId, message: &Message, out: &mut impl ControlSink) {
         match message {
             Message::Lease { term, numbers, records } => self.begin(*term, *numbers, records, out),
             Message::KeepReply { is_kept: false } | Message::Over if self.serves => self.stop(out),
@@ -280,7 +273,7 @@ impl ManagerNode {
         }
     }
 
-    pub(super) fn obey(&mut self, now: Instant, command: ControlCommand, out: &mut impl Sink<ControlNode>) {
+    pub(super) fn obey(&mut self, now: Instant, command: ControlCommand, out: &mut impl ControlSink) {
         match command {
             ControlCommand::Init(wanted) => self.step(now, out, |own, actions| {
                 own.waiting += 1;

@@ -1,13 +1,14 @@
 //! What is kept, and where two managers share it: whoever holds the lease may change it, and nobody else. In the running system etcd is that,
 //! with a transaction for each change that compares who has the lease.
 
-use super::{ControlDrop, ControlNode, Message, say};
+use super::message::{ControlDrop, Message};
+use super::sink::{ControlSink, say};
 use crate::mutation::Mutation;
 use crate::{Change, GroupRecord};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use quincunx_collective::GroupId;
-use quincunx_engine::{PortId, Sink};
+use quincunx_engine::PortId;
 
 /// Group numbers that are given away, and the groups that are ready.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -49,7 +50,7 @@ impl StoreNode {
         Self { term: 1, stored: StoredState::new(), mutation }
     }
 
-    pub(super) fn hear(&mut self, port: PortId, message: &Message, out: &mut impl Sink<ControlNode>) {
+    pub(super) fn hear(&mut self, port: PortId, message: &Message, out: &mut impl ControlSink) {
         match message {
             Message::Keep { term, change } => {
                 let is_kept = *term == self.term || self.mutation == Some(Mutation::KeepsForAnybody);
@@ -64,7 +65,7 @@ impl StoreNode {
     }
 
     /// The lease is over, and this one has the next: his changes alone are taken from here on.
-    fn expire(&mut self, port: PortId, out: &mut impl Sink<ControlNode>) {
+    fn expire(&mut self, port: PortId, out: &mut impl ControlSink) {
         self.term += 1;
         let (numbers, records) = self.stored.all();
         say(port, Message::Lease { term: self.term, numbers, records }, out);

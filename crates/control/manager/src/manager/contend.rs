@@ -1,113 +1,18 @@
 //! Groups that contend for switches' memory (EPIC 6.2, "contention-and-fallback"): they have a block together, lock it for each invocation at
 //! the switches themselves, and run among their hosts when it is taken. What they fall back to is installed with them.
 
-use super::place::Planned;
-use super::{ManagedGroup, Manager};
+use super::Manager;
+use super::contending::Contending;
+use super::managed::ManagedGroup;
+use super::planned::Planned;
 use crate::policy::Sharing;
-use crate::{Fallback, GroupRequest};
-use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use crate::{Fallback, GroupRequest, SharedMemory};
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
-use quincunx_collective::{GroupId, Rank};
-use quincunx_design::{
-    AnyDesign, ConnectionContext, Contention, Demand, GroupContext, Member, Naming, Peer, Plan, Settings,
-};
-use quincunx_fabric::{IncTree, TreeEnd, TreeNodeId, TreeRole};
-use quincunx_wire::Endpoint;
-
-/// What a group that contends has beside its tree.
-pub(super) struct Contending {
-    /// What it runs among its hosts.
-    pub(super) design: &'static dyn AnyDesign,
-    pub(super) settings: Settings,
-    pub(super) plan: Plan,
-    /// Its locks are asked for up this tree.
-    pub(super) tree: IncTree,
-}
-
-/// How often a switch has granted a group its memory, and refused it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct LockUse {
-    /// Invocations that it granted.
-    pub granted: u64,
-    /// Invocations that it refused: another group had the memory.
-    pub refused: u64,
-    /// Of those, how often the other group made nothing of it, because another switch refused that one.
-    pub in_vain: u64,
-    /// Who had it the last time.
-    pub held_by: Option<GroupId>,
-}
-
-/// What a group shares at a switch.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct SharedMemory {
-    /// The switch.
-    pub switch: String,
-    /// Groups with the same block.
-    pub with: Vec<GroupId>,
-    /// As the switch has told.
-    pub uses: LockUse,
-}
-
-impl Contending {
-    /// Queue pairs and ends of edges that each member needs.
-    pub(super) fn add_degrees(&self, degrees: &mut BTreeMap<Member, u32>) {
-        for (member, degree) in self.plan.degrees() {
-            *degrees.entry(member).or_insert(0) += degree;
-        }
-        for edge in self.tree.edges() {
-            for end in [edge.parent, edge.child] {
-                *degrees.entry(self.member(end)).or_insert(0) += 1;
-            }
-        }
-    }
-
-    fn member(&self, end: TreeEnd) -> Member {
-        match self.tree.node(end.node).role() {
-            TreeRole::Rank(rank) => Member::Rank(rank),
-            TreeRole::Switch => Member::Switch(end.node),
-        }
-    }
-
-    /// What each member is told beside its tree's context.
-    pub(super) fn contexts(
-        self,
-        naming: &Naming,
-        name: &impl Fn(TreeNodeId) -> String,
-        mut endpoint: impl FnMut(Member) -> Endpoint,
-    ) -> BTreeMap<Member, Box<Contention>> {
-        let mut edges: BTreeMap<Member, BTreeMap<u16, ConnectionContext>> = BTreeMap::new();
-        for edge in self.tree.edges() {
-            let ends = [edge.parent, edge.child].map(|end| (end, self.member(end)));
-            let [upper, lower] = ends.map(|(_, member)| endpoint(member));
-            let [(parent, above), (child, below)] = ends;
-            for (end, own, far, local, remote) in
-                [(parent, above, below, upper, lower), (child, below, above, lower, upper)]
-            {
-                let peer = match far {
-                    Member::Rank(rank) => Peer::Rank(rank),
-                    Member::Switch(node) => Peer::Switch(name(node)),
-                };
-                let context = ConnectionContext { local, remote, peer };
-                edges.entry(own).or_default().insert(end.index, context);
-            }
-        }
-        let root = self.tree.root();
-        let fallback: BTreeMap<Member, GroupContext> =
-            self.plan.contexts(naming, name, endpoint).into_iter().collect();
-        let told = |(member, edges): (Member, BTreeMap<u16, ConnectionContext>)| {
-            let contention = Contention {
-                fallback: fallback.get(&member).cloned(),
-                // A node's edges lead to its children in order, and then to its parent.
-                edges: edges.into_values().collect(),
-                has_parent: member != Member::Switch(root),
-            };
-            (member, Box::new(contention))
-        };
-        edges.into_iter().map(told).collect()
-    }
-}
+use quincunx_collective::GroupId;
+use quincunx_design::{AnyDesign, Demand, Plan};
+use quincunx_fabric::{IncTree, TreeNodeId};
 
 impl Manager {
     /// What a group needs to contend on this tree; none where it may not: it has memory for itself then.
@@ -162,13 +67,5 @@ impl Manager {
             }
         };
         Some(entry.switches.iter().map(at).collect())
-    }
-}
-
-/// The rank's or the switch's name of a member, for `endpoint` of [`Contending::contexts`].
-pub(super) fn name_of(member: Member, members: &[String], names: &BTreeMap<TreeNodeId, String>) -> String {
-    match member {
-        Member::Rank(Rank(rank)) => members[usize::from(rank)].clone(),
-        Member::Switch(node) => names[&node].clone(),
     }
 }

@@ -6,13 +6,7 @@ use super::nodes::Nodes;
 use alloc::collections::BTreeMap;
 use quincunx_collective::GroupId;
 use quincunx_design::Member;
-use quincunx_wire::{Endpoint, QpNumber};
-
-/// Which of a node's cores has a queue pair: they go round by their numbers, so that whoever sees a number knows the core, a NIC that
-/// steers frames by their queue pair as well.
-pub(super) const fn core_of(qp: QpNumber, cores: usize) -> usize {
-    qp.value() as usize % cores
-}
+use quincunx_wire::Endpoint;
 
 /// Hands out a group's queue pairs channel by channel.
 pub(super) struct Channels {

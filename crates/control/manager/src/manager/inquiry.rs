@@ -2,11 +2,11 @@
 //! If two of them have called different collectives under one number, the group is over, with an error that names the two. So it is before
 //! a group is taken to be broken: a peer that does not answer, a message that is too long, a wrong checksum may come of that alone.
 
-use super::life::State;
-use super::{Action, Instruction, Manager, ManagerTimer};
+use super::Manager;
+use super::action::{Action, Instruction, ManagerTimer};
+use super::managed::State;
 use crate::GroupFailure;
 use crate::calls::{Call, disagreement};
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 use quincunx_collective::GroupId;
@@ -18,37 +18,6 @@ const ANSWERS: Duration = Duration::from_millis(500);
 
 /// How long the others have once two are known to differ: who is at fault shows when all have answered.
 const OTHERS: Duration = Duration::from_millis(20);
-
-/// Numbers of which the first call is kept, the latest ones: more than any rank tells.
-const NUMBERS: usize = 64;
-
-/// What a manager knows of the calls of a group, and whom it has asked.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub(super) struct Inquiry {
-    /// The latest calls of each rank, as it has told them last.
-    calls: BTreeMap<u16, Vec<Call>>,
-    /// Ranks that are asked. While there are some, its timer is set.
-    asked: BTreeSet<u16>,
-    /// Of each number the call that was told first: ranks are compared with that, and with each other only if one differs.
-    first: BTreeMap<u64, Call>,
-    /// One differs.
-    differ: bool,
-    /// The others have little time left.
-    is_hurried: bool,
-    /// What the group is broken by if its ranks agree, and whether that is a corrupted result.
-    failure: Option<(GroupFailure, bool)>,
-}
-
-impl Inquiry {
-    fn compare(&mut self, calls: &[Call]) {
-        for call in calls {
-            self.differ |= self.first.entry(call.number).or_insert(*call) != call;
-        }
-        while self.first.len() > NUMBERS {
-            self.first.pop_first();
-        }
-    }
-}
 
 impl Manager {
     /// Whether ranks of a group have to agree on something, and can be asked.

@@ -1,102 +1,22 @@
 //! How nodes and groups come, get lost and end: leases, time-outs, and what is given back when.
 
+use super::action::{Action, HeldGroup, Instruction, ManagerTimer};
+use super::kept::Change;
+use super::managed::{Ending, ManagedGroup, State};
 use super::nodes::Taken;
-use super::{Action, Change, Instruction, ManagedGroup, Manager, RequestId, Trial};
+use super::{Manager, Trial};
 use crate::map::Map;
-use crate::memory::Region;
 use crate::mutation::Mutation;
-use crate::sequence::Progress;
 use crate::{AttachError, Fallback, GroupFailure, InitGroupError, NodeDescription, UnknownGroup};
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use quincunx_collective::GroupId;
-use quincunx_units::{Duration, Instant};
-use quincunx_wire::QpNumber;
-
-/// A manager's named timers.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum ManagerTimer {
-    /// The nodes of a group have had time to install it.
-    Install(GroupId),
-    /// The nodes of a group that is over have had time to forget it.
-    End(GroupId),
-    /// A group's lease is over.
-    Lease(GroupId),
-    /// A request has waited long enough for room.
-    Delay(RequestId),
-    /// Nodes that were lost with a group have had time to come back.
-    Return(GroupId),
-    /// Ranks of a group have had time to say what they have called.
-    Inquiry(GroupId),
-}
-
-/// A group that a node has when it attaches: it was attached before.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct HeldGroup {
-    /// Which.
-    pub group: GroupId,
-    /// Its buffers there, if the node is a switch.
-    pub region: Option<Region>,
-    /// Its queue pairs there.
-    pub endpoints: BTreeSet<QpNumber>,
-    /// The node's rank is done with it.
-    pub is_released: bool,
-}
-
-/// Where a group stands.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) enum State {
-    /// Who has asked for it; nobody: it is made anew.
-    Installing {
-        requests: Vec<RequestId>,
-        waiting: BTreeSet<String>,
-    },
-    Ready,
-    /// Its nodes forget it, and its ranks have told how far they have come: it is to be made anew; among hosts, if nobody knows what was at
-    /// fault. Its tree led over these links.
-    Suspending {
-        failure: GroupFailure,
-        among_hosts: bool,
-        links: Vec<[String; 2]>,
-        told: BTreeMap<String, Progress>,
-    },
-    Failed(GroupFailure),
-}
-
-/// A group that is over, and whose nodes have not all said that they have forgotten it.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Ending {
-    pub(super) waiting: BTreeSet<String>,
-    /// Who waits for that.
-    pub(super) requests: Vec<RequestId>,
-}
+use quincunx_units::Duration;
 
 /// Failed groups that are kept for operators to look at; the oldest go first.
 const KEPT_FAILURES: usize = 64;
-
-impl ManagedGroup {
-    pub(super) fn is_over(&self) -> bool {
-        matches!(self.state, State::Failed(_))
-    }
-
-    pub(super) fn installs(&self) -> bool {
-        matches!(self.state, State::Installing { .. })
-    }
-
-    pub(super) fn is_suspended(&self) -> bool {
-        matches!(self.state, State::Suspending { .. })
-    }
-
-    pub(super) fn holds_something(&self) -> bool {
-        !self.nodes.is_empty()
-    }
-
-    pub(super) fn lease_left(&self, now: Instant) -> Option<Duration> {
-        self.lease.map(|until| if until > now { until.since(now) } else { Duration::ZERO })
-    }
-}
 
 impl Manager {
     /// A node has come, with groups that it has from an earlier life of the manager or of its connection. Instructions to it may follow

@@ -1,6 +1,5 @@
 //! The attached nodes and what is taken of each: queue pairs and switch memory.
 
-use super::cores::core_of;
 use crate::memory::{Region, Shortage, SwitchMemory};
 use crate::{AttachError, Holding, NodeDescription};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -250,4 +249,10 @@ impl Nodes {
             assert_eq!(endpoints, distinct.len(), "node {name} has given a queue pair to two groups");
         }
     }
+}
+
+/// Which of a node's cores has a queue pair: they go round by their numbers, so that whoever sees a number knows the core, a NIC that
+/// steers frames by their queue pair as well.
+const fn core_of(qp: QpNumber, cores: usize) -> usize {
+    qp.value() as usize % cores
 }

@@ -1,7 +1,7 @@
 //! Where a group runs: trees by the policy, what the design plans on them, and whether switches have what that takes.
 
 use super::Manager;
-use super::contend::Contending;
+use super::planned::Planned;
 use crate::map::{MapLink, MapNode, between};
 use crate::policy::Sharing;
 use crate::tree::{Candidate, Ground};
@@ -14,31 +14,6 @@ use quincunx_collective::GroupId;
 use quincunx_design::{AnyDesign, Member, Placement, Plan, Refusal, Settings};
 use quincunx_fabric::{IncTree, TreeNodeId, TreeShape};
 use quincunx_units::ByteCount;
-
-/// What a group runs, and where.
-pub(super) struct Planned {
-    pub(super) design: &'static dyn AnyDesign,
-    pub(super) settings: Settings,
-    pub(super) plan: Plan,
-    /// The switches by tree node.
-    pub(super) names: BTreeMap<TreeNodeId, String>,
-    /// Links that the tree leads over, if switches take part.
-    pub(super) links: Vec<MapLink>,
-    pub(super) conflicts: u32,
-    /// If it locks its memory for each invocation: what it has beside its tree.
-    pub(super) contending: Option<Contending>,
-}
-
-impl Planned {
-    /// How many queue pairs each member needs.
-    pub(super) fn degrees(&self) -> BTreeMap<Member, u32> {
-        let mut degrees = self.plan.degrees();
-        if let Some(contending) = &self.contending {
-            contending.add_degrees(&mut degrees);
-        }
-        degrees
-    }
-}
 
 impl Manager {
     /// What the group runs and where, and why that is not what was asked for, if it is not.

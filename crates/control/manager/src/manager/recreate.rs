@@ -8,40 +8,20 @@
 //!
 //! What named the old group means the new one from then on.
 
-use super::life::State;
-use super::{Action, Change, Instruction, ManagedGroup, Manager, ManagerTimer};
+use super::Manager;
+use super::action::{Action, Instruction, ManagerTimer};
+use super::kept::Change;
+use super::managed::{ManagedGroup, State};
+use super::planned::Planned;
 use crate::mutation::Mutation;
 use crate::sequence::Progress;
-use crate::{Fallback, GroupFailure, GroupRequest, InitGroupError};
+use crate::{Fallback, GroupFailure, GroupRequest, InitGroupError, RecreatedGroup};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use quincunx_collective::GroupId;
 use quincunx_design::Demand;
-
-/// What a group that was made anew goes on from.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct RecreatedGroup {
-    /// The numbers that it has had, oldest first.
-    pub earlier: Vec<GroupId>,
-    /// The collective that all ranks run from, counted from one over all of its generations.
-    pub first: u64,
-    /// What the generation before was lost by.
-    pub failure: GroupFailure,
-}
-
-impl RecreatedGroup {
-    /// The number that it had before.
-    pub fn from(&self) -> GroupId {
-        *self.earlier.last().expect("it was made anew from something")
-    }
-
-    /// The how-manieth generation it is; one that was never made anew is the first.
-    pub fn generation(&self) -> u32 {
-        self.earlier.len() as u32 + 1
-    }
-}
 
 impl Manager {
     /// The group that a number means: the one that has taken its place, if it was made anew.
@@ -155,7 +135,7 @@ impl Manager {
         &self,
         wanted: &GroupRequest,
         among_hosts: bool,
-    ) -> Result<(super::place::Planned, Option<Fallback>), InitGroupError> {
+    ) -> Result<(Planned, Option<Fallback>), InitGroupError> {
         let ranks = wanted.ranks()?;
         let fall_back = || {
             let design = self.catalog.find(&wanted.design, wanted.fabric())?;
