@@ -2,9 +2,10 @@
 //! `network.yml` has the keys `topology`, `npus_count`, `bandwidth` (GB/s) and `latency` (ns); the older JSON has `topologies-per-dim`,
 //! `units-count`, `link-bandwidth` and `link-latency`.
 
+use crate::body::Body;
 use crate::links::{Listed, ParallelLinks, refuse_more};
 use crate::notes::{Notes, piece};
-use crate::{Body, ImportError, shape, units};
+use crate::{ImportError, shape, units};
 use quincunx_units::{BitRate, Duration};
 use serde_json::{Map, Value};
 

@@ -6,6 +6,7 @@
 //! that can run, `quincunx-scenario` finds out when it reads it.
 
 mod astra;
+mod body;
 mod error;
 mod lines;
 mod links;
@@ -27,12 +28,6 @@ pub struct Imported {
     /// What of the file is not in it.
     pub notes: Vec<Note>,
 }
-
-/// The most nodes of a fabric: their numbers have 16 bits.
-const MOST_NODES: u64 = 65_534;
-
-/// The most links that are written down: each is a paragraph of the result.
-const MOST_LINKS: u64 = 1 << 18;
 
 /// Makes a fabric of `text`, which came from `place`: a file's name, for messages.
 ///
@@ -67,12 +62,4 @@ pub fn import(place: &str, text: &str) -> Result<Imported, ImportError> {
     text.push('\n');
     text.push_str(&body.text);
     Ok(Imported { text, notes })
-}
-
-/// A fabric, and what is worth knowing of it.
-struct Body {
-    /// Lines of comment.
-    about: Vec<String>,
-    /// Keys.
-    text: String,
 }

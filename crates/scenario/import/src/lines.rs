@@ -5,10 +5,11 @@
 //! A GPU has a link to its NVSwitch and others to a network. Ways within a server cost less, as they do there; where a GPU has several links to
 //! the network, its NIC is a node of its own, so that flows are spread over them.
 
+use crate::ImportError;
+use crate::body::Body;
 use crate::links::{Listed, ParallelLinks, refuse_more};
 use crate::notes::{Notes, piece};
 use crate::units::{parse_rate, parse_time};
-use crate::{Body, ImportError};
 use quincunx_units::{BitRate, Duration};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,9 +1,16 @@
 //! A fabric of nodes and links that are listed one by one, as it is written.
 
+use crate::ImportError;
+use crate::body::Body;
 use crate::notes::Notes;
-use crate::{Body, ImportError, MOST_LINKS, MOST_NODES};
 use quincunx_units::{BitRate, Duration};
 use std::fmt::Write;
+
+/// The most nodes of a fabric: their numbers have 16 bits.
+const MOST_NODES: u64 = 65_534;
+
+/// The most links that are written down: each is a paragraph of the result.
+const MOST_LINKS: u64 = 1 << 18;
 
 /// Hosts, switches, and what joins them.
 #[derive(Default)]

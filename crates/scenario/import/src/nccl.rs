@@ -8,8 +8,9 @@
 mod pcie;
 mod server;
 
+use crate::body::Body;
 use crate::notes::Notes;
-use crate::{Body, ImportError, shape};
+use crate::{ImportError, shape};
 use server::{Gpu, Target, server};
 
 /// The most elements of a file.

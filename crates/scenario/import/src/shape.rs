@@ -1,8 +1,9 @@
 //! A fabric that has a name by its shape, as it is written: with all keys that such fabrics have, so that what the file does not say can be
 //! read and changed.
 
+use crate::ImportError;
+use crate::body::Body;
 use crate::notes::Notes;
-use crate::{Body, ImportError};
 use quincunx_scenario::Scenario;
 use quincunx_units::{BitRate, Duration};
 use toml::{Table, Value};

@@ -1,13 +1,11 @@
 //! What a fabric is made of, as files and presets say it. Units are written out: `rate = "100Gbit/s"`, `latency = "1us"`.
 
-use crate::{HostList, RankPlacement};
+use crate::{HostList, PacketFabric, PacketLink, RankPlacement, TopologyName};
 use quincunx_design::FabricKind;
-use quincunx_fabric::{MeshShape, NodeKind, Shape, SwitchedShape, Topology, TreeShape};
+use quincunx_fabric::{MeshShape, Shape};
 use quincunx_units::{BitRate, ByteCount, Duration};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::fmt;
-use std::str::FromStr;
 
 /// A fabric of one of the kinds.
 #[derive(Clone, PartialEq, Debug)]
@@ -22,45 +20,6 @@ pub enum Fabric {
     MemoryMesh(MemoryMeshFabric),
     /// Servers of accelerators, with a network between them.
     Servers(ServersFabric),
-}
-
-/// Hosts and switches on Ethernet links.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
-#[serde(try_from = "crate::listed::Keys")]
-pub struct PacketFabric {
-    /// A one-line description.
-    pub summary: Option<String>,
-    /// How hosts and switches are joined.
-    pub topology: TopologyName,
-    /// Every link; that of the first host where each has its own.
-    pub link: PacketLink,
-    /// Which host each rank is on.
-    pub placement: RankPlacement,
-}
-
-/// How nodes are joined.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum TopologyName {
-    /// `star-8`, `tree-3-2` (levels-branches), `tree-2x4` (branches by level).
-    Tree(TreeShape),
-    /// `ring-8`: hosts alone, each linked to the next.
-    Ring(u16),
-    /// `leaf-spine-8x4x8`, `fat-tree-4`: switches with several ways between two hosts.
-    Switched(SwitchedShape),
-    /// `[[node]]` and `[[link]]` of a file.
-    Listed(Box<Topology>),
-}
-
-/// An Ethernet link, each way.
-#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PacketLink {
-    /// Bits a second.
-    pub rate: BitRate,
-    /// Time from sending a bit to its arrival.
-    pub latency: Duration,
-    /// Bytes of headers and framing in each frame; default: those of Ethernet, IP, UDP and RoCE.
-    pub framing: Option<ByteCount>,
 }
 
 /// Accelerators around switches.
@@ -155,46 +114,6 @@ pub struct NetworkLink {
     pub rate: BitRate,
     /// Time from sending a bit to its arrival.
     pub latency: Duration,
-}
-
-impl FromStr for TopologyName {
-    type Err = quincunx_fabric::ShapeError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if SwitchedShape::is_meant(text) {
-            return text.parse().map(Self::Switched);
-        }
-        let ring = text.strip_prefix("ring-").and_then(|ranks| ranks.parse().ok()).filter(|&ranks| ranks > 1);
-        match ring {
-            Some(ranks) => Ok(Self::Ring(ranks)),
-            None => text.parse().map(Self::Tree),
-        }
-    }
-}
-
-impl TopologyName {
-    /// Hosts on it.
-    fn hosts(&self) -> u16 {
-        match self {
-            Self::Tree(shape) => shape.ranks(),
-            Self::Ring(hosts) => *hosts,
-            Self::Switched(shape) => shape.hosts(),
-            Self::Listed(topology) => {
-                topology.nodes().iter().filter(|node| node.kind == NodeKind::Host).count() as u16
-            }
-        }
-    }
-}
-
-impl fmt::Display for TopologyName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tree(shape) => shape.fmt(f),
-            Self::Ring(hosts) => write!(f, "ring-{hosts}"),
-            Self::Switched(shape) => shape.fmt(f),
-            Self::Listed(topology) => write!(f, "{} nodes of a file", topology.nodes().len()),
-        }
-    }
 }
 
 /// What was expected, what was found, and what to do.

@@ -15,6 +15,7 @@ mod fabric;
 mod faults;
 mod gate;
 mod gpu;
+mod honoured;
 mod hosts;
 mod jobs;
 mod keys;
@@ -28,6 +29,7 @@ mod placement;
 mod read;
 mod scenario;
 mod text;
+mod topology;
 mod training;
 mod workload;
 
@@ -37,7 +39,7 @@ pub use error::ScenarioError;
 pub use experiment::{Bound, Experiment, FigureKind, Pick, Point, Quantity, Series, Tolerance};
 pub use fabric::{
     AcceleratorSetup, Fabric, MemoryFabric, MemoryLink, MemoryMeshFabric, MeshFabric, NetworkLink,
-    PacketFabric, PacketLink, ServersFabric, TopologyName,
+    ServersFabric,
 };
 pub use faults::{CongestionSetup, Faults, Loss, PauseSetup};
 pub use gate::{GateSource, Written};
@@ -46,6 +48,7 @@ pub use hosts::{HostList, HostListError};
 pub use jobs::{Amount, Ends, JobSetup, Jobs, TrafficSetup};
 pub use keys::Key;
 pub use layer::LayerWorkload;
+pub use listed::PacketFabric;
 pub use machine::MachineSetup;
 pub use measure::Measure;
 pub use network::NetworkName;
@@ -53,5 +56,6 @@ pub use offered::{Load, LoadError, Offered, OfferedError, Pattern, PatternError}
 pub use placement::{RankPlacement, RankPlacementError};
 pub use read::read_text;
 pub use scenario::Scenario;
+pub use topology::{PacketLink, TopologyName};
 pub use training::{Gpu, Training};
 pub use workload::TokenBatch;

@@ -1,6 +1,6 @@
-//! A fabric whose file lists its nodes and links: `[[node]]` and `[[link]]`, in place of a topology's name and one `[link]` for all.
+//! Packet fabrics as files say them: by a topology's name and one `[link]` for all, or by a list of nodes and links, `[[node]]` and `[[link]]`.
 
-use crate::{PacketFabric, PacketLink, RankPlacement, TopologyName, text};
+use crate::{PacketLink, RankPlacement, TopologyName, text};
 use quincunx_fabric::{LinkProperties, NodeKind, Topology};
 use quincunx_units::{BitRate, Duration};
 use schemars::JsonSchema;
@@ -8,6 +8,20 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::fmt;
+
+/// Hosts and switches on Ethernet links.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(try_from = "Keys")]
+pub struct PacketFabric {
+    /// A one-line description.
+    pub summary: Option<String>,
+    /// How hosts and switches are joined.
+    pub topology: TopologyName,
+    /// Every link; that of the first host where each has its own.
+    pub link: PacketLink,
+    /// Which host each rank is on.
+    pub placement: RankPlacement,
+}
 
 /// The keys of a packet fabric, as files have them.
 #[derive(Deserialize, JsonSchema)]

@@ -6,8 +6,10 @@
 
 mod proto;
 mod read;
+mod track;
 
 pub use read::{ReadError, TrackContents, read};
+pub use track::Track;
 
 use proto::{CounterDescriptor, TracePacket, TrackDescriptor, TrackEvent, kind};
 use quincunx_units::Instant;
@@ -15,10 +17,6 @@ use std::io::{self, Write};
 
 /// Packets of a trace come in sequences; ours is one.
 const SEQUENCE: u32 = 1;
-
-/// A line of the trace.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Track(u64);
 
 /// A trace that grows as things happen.
 pub struct TraceWriter<W> {

@@ -1,9 +1,10 @@
 //! GPUs at the PCIe switches and processors that they have, and the NVLinks between some of them.
 
 use super::server::{Gpu, Target, processor};
+use crate::body::Body;
 use crate::links::{Listed, ParallelLinks};
 use crate::notes::{Notes, piece};
-use crate::{Body, ImportError, shape};
+use crate::{ImportError, shape};
 use quincunx_units::{BitRate, Duration};
 use roxmltree::{Document, Node};
 use std::collections::BTreeMap;
