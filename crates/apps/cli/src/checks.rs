@@ -145,7 +145,7 @@ pub(crate) fn with_help(command: Command, catalog: Catalog) -> Command {
         "{EXAMPLES}\n\nDesigns:\n{designs}\n\nDesigns on memory fabrics:\n{memory}\n\nStudies, which are no designs:\n{studies}\n\n\
          Rules of designs that --mutate breaks:\n{rules}\nof switches with --groups 2: finds-groups-by-port; where senders give up: stays-when-removed\n\n{LIMITS}"
     );
-    crate::with_help(command, "design", &names.join(", ")).after_help(help)
+    crate::help::with_help(command, "design", &names.join(", ")).after_help(help)
 }
 
 /// The rules that can be broken, those of designs that have the same ones together.

@@ -12,7 +12,9 @@ mod checks;
 mod compare;
 mod demo;
 mod explain;
+mod failure;
 mod group;
+mod help;
 mod identity;
 mod import;
 mod interrupt;
@@ -41,6 +43,9 @@ mod table;
 mod top;
 mod traffic;
 mod train;
+
+use failure::Failure;
+use help::{indented, names, with_help};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use quincunx_design::{Catalog, FabricKind};
@@ -115,35 +120,6 @@ enum Command {
     Rank(nodes::Rank),
 }
 
-/// What a command came to.
-enum Failure {
-    /// A wrong result.
-    Wrong(String),
-    /// Bad arguments or input, or no way to do what was asked.
-    Input(String),
-    /// An interrupt, which ended it before all was done.
-    Interrupted(String),
-}
-
-impl Failure {
-    /// What a room could not do, in its own words.
-    fn input(error: impl std::fmt::Display) -> Self {
-        Self::Input(error.to_string())
-    }
-
-    /// Nothing, if all rows are there; otherwise what was `running` when an interrupt ended the rest.
-    fn unless_all(rows: usize, found: usize, running: &[String]) -> Result<(), Self> {
-        if found == rows {
-            return Ok(());
-        }
-        let at =
-            if running.is_empty() { "between two runs".into() } else { format!("in {}", running.join(", ")) };
-        Err(Self::Interrupted(format!(
-            "expected {rows} rows, found an interrupt after {found}; stopped {at}"
-        )))
-    }
-}
-
 /// Runs the command with the designs of `catalog`. Groups whose switches have no room run `fallback`, a design among hosts alone.
 pub fn main(catalog: Catalog, fallback: Option<&'static str>) -> ExitCode {
     let mut command = describe(catalog);
@@ -193,31 +169,6 @@ fn describe(catalog: Catalog) -> clap::Command {
         .mut_subcommand("perf", |command| with_help(command, "design", &perf))
         .mut_subcommand("sim", |command| with_help(command, "design", &sim::designs(catalog)))
         .mut_subcommand("check", |command| checks::with_help(command, catalog))
-}
-
-/// Says what an argument takes, where it stands: clap's `mut_arg` moves it behind all others, so that arguments without a name change
-/// places.
-fn with_help(command: clap::Command, name: &str, help: &str) -> clap::Command {
-    command.mut_args(
-        |argument| {
-            if argument.get_id() == name { argument.help(help.to_owned()) } else { argument }
-        },
-    )
-}
-
-/// The designs that run on any of these kinds of fabrics, each once.
-fn names(catalog: Catalog, fabrics: &[FabricKind]) -> String {
-    let mut names: Vec<&str> = Vec::new();
-    for design in fabrics.iter().flat_map(|&fabric| catalog.on(fabric)) {
-        if !names.contains(&design.name()) {
-            names.push(design.name());
-        }
-    }
-    names.join(", ")
-}
-
-fn indented(lines: &str) -> String {
-    lines.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

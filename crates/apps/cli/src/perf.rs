@@ -486,7 +486,7 @@ impl Perf {
                 Failure::Input(match catalog.named(name) {
                     Ok(_) => format!(
                         "expected a design that runs on {shape} ({}), found {name}; change one of the two",
-                        crate::names(catalog, &[fabric])
+                        crate::help::names(catalog, &[fabric])
                     ),
                     Err(_) => refusal.to_string(),
                 })

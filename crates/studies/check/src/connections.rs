@@ -7,7 +7,8 @@ use quincunx_driver_check::{End, NodeId, Renaming};
 use quincunx_wire::grh::gid_of;
 use quincunx_wire::{Endpoint, QpNumber};
 
-use crate::network::GROUP;
+/// The group where there is one; others are numbered from it.
+pub(crate) const GROUP: GroupId = GroupId(1);
 
 /// Queue pairs are numbered from here; what is below is reserved (InfiniBand Architecture 3.5.1).
 const FIRST_QP: u32 = 0x10;

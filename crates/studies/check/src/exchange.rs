@@ -13,11 +13,13 @@ use quincunx_roce::{INFINITE_RNR_RETRIES, Mutation, QueuePairConfig, RateConfig,
 use quincunx_units::{Duration, Instant, Packets};
 use quincunx_wire::{Operation, RoceHeader};
 
+use crate::arguments::Arguments;
+use crate::connections::GROUP;
 use crate::connections::{Connections, endpoint};
 use crate::installed::installed_node;
-use crate::network::{FIRST_PSN, GROUP, MTU, Network, Protocol, Task};
+use crate::network::{FIRST_PSN, MTU, Network, Protocol, Task};
 use crate::study::Study;
-use crate::subject::{Arguments, Subject};
+use crate::subject::Subject;
 
 const SENDER: NodeId = NodeId(0);
 const RECEIVER: NodeId = NodeId(1);

@@ -16,10 +16,11 @@ use quincunx_units::ByteCount;
 use quincunx_wire::{QpNumber, RoceHeader};
 
 use crate::connections::Connections;
+use crate::connections::GROUP;
 use crate::disagreement::Disagreement;
 use crate::installed::installed_node;
 use crate::memory::PACKET;
-use crate::network::{FIRST_PSN, GROUP, MOST_GROUPS, MTU, Network, Protocol, SUM, Task, group_id};
+use crate::network::{FIRST_PSN, MOST_GROUPS, MTU, Network, Protocol, SUM, Task, group_id};
 use crate::tasks::{Tasks, TasksSetup};
 
 /// Exploration, as a driver of scenarios. No time passes and nothing is lost by chance: how much may happen to frames is said apart.

@@ -15,6 +15,7 @@
 //! driver, where frames travel as bytes. [`faults_of`] is what they follow.
 #![warn(missing_docs)]
 
+mod arguments;
 mod codec;
 mod connections;
 mod control;
@@ -22,6 +23,7 @@ mod describe;
 mod disagreement;
 mod exchange;
 mod explored;
+mod find;
 mod flights;
 mod group;
 mod installed;
@@ -32,6 +34,7 @@ mod print;
 pub mod prior_systems;
 mod relays;
 mod replay;
+mod requested;
 mod standby;
 mod studies;
 mod study;
@@ -52,9 +55,11 @@ pub use quincunx_driver_check::{
 pub use quincunx_roce::{Mutation as QueuePairMutation, Reliability};
 pub use replay::{Divergence, replay, replay_as_bytes};
 
+pub use arguments::Arguments;
 pub use control::{ControlOwner, ControlPlane, ControlSetup};
 pub use exchange::{ExchangeError, ExchangeSetup, Kind, Messages, Pair};
 pub use explored::{Counterexample, Explored, Finding};
+pub use find::names_of_designs;
 pub use group::{Designed, Explorer, GroupSetup};
 pub use locks::{LockFrame, LockNode, LockOwner, LockPlaces, LockSetup, Locks};
 pub use memory::{Begin, MemoryGroup, MemoryGroupSetup, MemoryNode, MemoryNodeEvent};
@@ -63,5 +68,5 @@ pub use relays::{MultiWrite, Pattern, RelayError, RelayMutation, RelaySetup};
 pub use standby::Standby;
 pub use studies::{STUDIES, summary as studies_summary};
 pub use study::Study;
-pub use subject::{Arguments, Subject, names_of_designs};
+pub use subject::Subject;
 pub use topology::{Topology, UnknownTopology};

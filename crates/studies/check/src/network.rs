@@ -22,7 +22,7 @@ use quincunx_roce::QueuePairTimer;
 use quincunx_wire::{Operation, Psn, RoceHeader, Syndrome};
 
 use crate::codec::{RoceProvenanceCodec, Wired};
-use crate::connections::{Connections, address, node_at};
+use crate::connections::{Connections, GROUP, address, node_at};
 use crate::describe::Describe;
 use crate::twin;
 
@@ -31,9 +31,6 @@ pub(crate) const MTU: usize = 4;
 
 /// The first packet's number: numbers wrap within the run.
 pub(crate) const FIRST_PSN: Psn = Psn::new(0xff_fffe);
-
-/// The group where there is one; others are numbered from it.
-pub(crate) const GROUP: GroupId = GroupId(1);
 
 /// Groups in a network at most.
 pub const MOST_GROUPS: usize = 2;

@@ -26,11 +26,13 @@ use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, Reliability};
 use quincunx_units::{Duration, Packets};
 use quincunx_wire::{Operation, RoceHeader};
 
+use crate::arguments::Arguments;
+use crate::connections::GROUP;
 use crate::connections::{Connections, endpoint};
 use crate::installed::installed_node;
-use crate::network::{FIRST_PSN, GROUP, MTU, Network, OwnWrite, OwnWrites, Protocol, Task};
+use crate::network::{FIRST_PSN, MTU, Network, OwnWrite, OwnWrites, Protocol, Task};
 use crate::study::Study;
-use crate::subject::{Arguments, Subject};
+use crate::subject::Subject;
 use crate::topology::{RANKS, SWITCH, Topology};
 
 /// Where a peer may fail for good: as many as InfiniBand has bits for, more than there are losses.

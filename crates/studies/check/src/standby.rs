@@ -17,8 +17,8 @@ use quincunx_driver_check::{End, Member, NodeId, System};
 use quincunx_engine::{Engine, PortId};
 use quincunx_units::Duration;
 
-use crate::control::{RequestedGroup, words, words_of_timer};
 use crate::describe::Describe;
+use crate::requested::{RequestedGroup, words, words_of_timer};
 
 /// Two managers to explore.
 #[derive(Clone, Debug)]

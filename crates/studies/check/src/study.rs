@@ -2,7 +2,8 @@
 
 use quincunx_design::{Catalog, Refusal};
 
-use crate::subject::{Arguments, Subject};
+use crate::arguments::Arguments;
+use crate::subject::Subject;
 
 /// Something to explore that is no design.
 pub trait Study: Sync {

@@ -51,6 +51,7 @@
 mod check;
 mod conform;
 mod des;
+mod error;
 mod net;
 mod run;
 mod steps;
@@ -61,7 +62,8 @@ use quincunx_engine::verbs::Outcome;
 
 pub use check::{Explored, explore_every_run};
 pub use conform::{Nonconformity, conform, explore_beside};
-pub use run::{Flow, Run, RunError, Sent};
+pub use error::RunError;
+pub use run::{Flow, Run, Sent};
 pub use trial::{Faults, SideBySide, Trial, scenario};
 
 /// Runs a trial.

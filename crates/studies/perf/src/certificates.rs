@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::launch::LaunchError;
+use crate::error::LaunchError;
 
 /// Whose the ranks are.
 const TENANT: &str = "perf";

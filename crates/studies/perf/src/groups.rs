@@ -9,8 +9,10 @@ use quincunx_units::{ByteCount, Duration};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
+use crate::error::WorkerError;
+use crate::job::Job;
+use crate::measured::Split;
 use crate::plan::Plan;
-use crate::worker::{Job, Split, WorkerError};
 
 /// How often a rank that has asked for a group and waits for it sees whether that was refused.
 const JOIN_LOOK: Duration = Duration::from_millis(100);

@@ -6,9 +6,9 @@ use nix::errno::Errno;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid, getppid};
-use quincunx_control_grpc::{AuthorityError, Managers};
+use quincunx_control_grpc::Managers;
 use quincunx_fabric::{Shape, TreeShape};
-use quincunx_netns::{Family, Layout, NetnsError, NetnsFabric, NetnsNode, Switching, Wiring};
+use quincunx_netns::{Family, Layout, NetnsFabric, NetnsNode, Switching, Wiring};
 use quincunx_ports::PortSockets;
 use quincunx_runtime::Drops;
 use quincunx_scenario::Loss;
@@ -26,6 +26,7 @@ use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use crate::certificates::Certificates;
+pub use crate::error::LaunchError;
 
 /// TCP port of the manager in a namespace fabric; on loopback the system chooses one.
 const MANAGER_PORT: u16 = 4790;
@@ -64,41 +65,6 @@ pub enum LinkKind {
         mtu: u16,
         /// What the switches' frames come and go by.
         sockets: PortSockets,
-    },
-}
-
-/// Why the processes cannot be started.
-#[derive(Debug, thiserror::Error)]
-pub enum LaunchError {
-    /// The namespaces.
-    #[error(transparent)]
-    Netns(#[from] NetnsError),
-    /// Certificates.
-    #[error(transparent)]
-    Certificates(#[from] AuthorityError),
-    /// Their files.
-    #[error("expected to write certificates to {path}, found \"{error}\"; make room there, or set TMPDIR")]
-    CertificateFiles {
-        /// Where.
-        path: String,
-        /// What the system said.
-        error: std::io::Error,
-    },
-    /// A process.
-    #[error("expected to start {what}, found \"{error}\"; see whether the program is still where it was")]
-    Spawn {
-        /// Which.
-        what: String,
-        /// What the system said.
-        error: std::io::Error,
-    },
-    /// The manager.
-    #[error(
-        "expected the manager to say where it listens, found \"{found}\"; start `quincunx manager` by hand to see why"
-    )]
-    Manager {
-        /// What it said.
-        found: String,
     },
 }
 

@@ -6,9 +6,12 @@
 //! - [`Row`] is a line of the result, in the columns of nccl-tests.
 
 mod certificates;
+mod error;
 mod groups;
+mod job;
 pub mod launch;
 mod library;
+mod measured;
 mod plan;
 mod processor;
 mod row;
@@ -17,8 +20,10 @@ mod switched;
 mod task;
 mod worker;
 
+pub use error::WorkerError;
+pub use measured::{Measured, Split, Ways};
 pub use plan::{Case, GroupsSetup, Plan, RealLinks};
 pub use row::{FellBack, Row};
 pub use run::{PerfError, run, run_by_framing};
 pub use task::{Exchange, Task};
-pub use worker::{Measured, Split, Ways, WorkerError, work};
+pub use worker::work;

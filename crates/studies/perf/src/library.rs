@@ -13,10 +13,12 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use crate::error::WorkerError;
+use crate::job::Job;
+use crate::measured::{Measured, bytes_below, link_bytes, say, since, times_of};
 use crate::plan::{Case, Plan};
 use crate::processor::Processors;
 use crate::task::{Exchange, Task};
-use crate::worker::{Job, Measured, WorkerError, bytes_below, link_bytes, say, since, times_of};
 
 /// Memory of the application's, read and written while a call lasts.
 #[derive(Clone)]

@@ -7,9 +7,9 @@ use quincunx_units::{ByteCount, Duration};
 use serde::Serialize;
 use std::fmt;
 
+use crate::measured::{Measured, Split, Ways};
 use crate::plan::Case;
 use crate::task::Task;
-use crate::worker::{Measured, Split, Ways};
 
 /// One case over all ranks. Times are in microseconds, rates in 10^9 bytes a second.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -9,10 +9,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::launch::{LaunchError, Processes};
+use crate::error::LaunchError;
+use crate::launch::Processes;
+use crate::measured::Measured;
 use crate::plan::{Case, GroupsSetup, Plan};
 use crate::row::Row;
-use crate::worker::Measured;
 
 /// How long the others may go on when a rank has ended early: they find that out themselves, but where they wait for it to join.
 const GRACE: Duration = Duration::from_secs(3);

@@ -15,9 +15,10 @@ use quincunx_nodes::locks::LockMutation;
 use node::{Again, Begin, LockConfig, LockEvent, Says};
 pub use node::{LockFrame, LockNode};
 
+use crate::arguments::Arguments;
 use crate::describe::Describe;
 use crate::study::Study;
-use crate::subject::{Arguments, Subject};
+use crate::subject::Subject;
 
 /// Where the groups are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

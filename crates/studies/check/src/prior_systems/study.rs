@@ -3,9 +3,10 @@
 use quincunx_design::{Catalog, Refusal};
 use quincunx_fabric::TreeShape;
 
+use crate::arguments::Arguments;
 use crate::prior_systems::{PriorSystem, Rules, StarSetup};
 use crate::study::Study;
-use crate::subject::{Arguments, Subject};
+use crate::subject::Subject;
 
 /// The rules of one system.
 pub(crate) struct PriorSystemStudy {
