@@ -75,8 +75,9 @@ fmt: ## Format all sources
 	$(CARGO) fmt --all
 
 .PHONY: lint
-lint: ## Layers, ways to skip, format and lints, without tests
+lint: ## Layers, circles, ways to skip, format and lints, without tests
 	$(PYTHON) tools/layering.py
+	$(PYTHON) tools/circles.py
 	$(PYTHON) tools/skips.py
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings

@@ -2,7 +2,7 @@
 """Runs every check and every test, and counts: what `make test` does.
 
 The last line is `N passed, N failed, N skipped`, summed up from what the runners themselves report; a check without
-cases of its own (layering, format, lints) counts as one. What was skipped is listed with its reason. The exit status
+cases of its own (layering, circles, format, lints) counts as one. What was skipped is listed with its reason. The exit status
 is 0 only if nothing failed.
 
 A test that cannot run here tells so in the file that QUINCUNX_SKIPS names, through `crates/base/needs` or `tools/needs.py`, so that it is
@@ -227,6 +227,7 @@ BUILT_ONCE = {"CARGO_INCREMENTAL": "0", "CARGO_PROFILE_DEV_DEBUG": "none"}
 
 CHECKS = [
     Check("layering", read_check, [sys.executable, "tools/layering.py"]),
+    Check("circles", read_check, [sys.executable, "tools/circles.py"]),
     Check("skips", read_check, [sys.executable, "tools/skips.py"]),
     Check("tools", read_unittest, [sys.executable, "-m", "unittest", "discover", "-v", "-s", "tools"]),
     Check("experiments", read_unittest, [*EXPERIMENTS, "-m", "unittest", "discover", "-v", "-s", "python/experiments"]),
