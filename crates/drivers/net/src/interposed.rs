@@ -11,11 +11,12 @@
 //! while let Some((node, event)) = network.next_event() { .. }
 //! ```
 
+use crate::clock::Clock;
 use crate::codec::Codec;
+use crate::error::NodeError;
 use crate::faults::MAX_HOLD;
 use crate::in_process::{Departed, InProcess};
-use crate::io::Clock;
-use crate::node::{Node, NodeError, NodeOptions};
+use crate::node::{Node, NodeOptions};
 use quincunx_engine::{Engine, PortId};
 use quincunx_network::{Delay, FaultList, FaultPlan, Firing, Injector, LinkDirection};
 use quincunx_sockets::Datagram;

@@ -1,9 +1,10 @@
 //! The node's side of an engine's answers: frames go through the codec to the outbox and on to the kernel, timers to
 //! their queue, events and drops to the owner.
 
+use crate::clock::Clock;
 use crate::codec::{Codec, Direction, Emitted, Observer};
+use crate::error::NodeError;
 use crate::faults::SendFaults;
-use crate::node::NodeError;
 use crate::pace::Departures;
 use crate::statistics::{Dropped, Phase, Statistics, Stopwatch, Traffic};
 use crate::timers::Timers;
@@ -25,31 +26,6 @@ pub(crate) enum Pause {
     Full,
     /// The kernel or a queue was short of memory, and will not say when that ends.
     Until(Instant),
-}
-
-/// The node's clock.
-#[derive(Clone, Copy)]
-pub(crate) enum Clock {
-    /// The machine's: monotonic, zero when the node was made.
-    Machine(std::time::Instant),
-    /// One that is turned by hand: it says this until it is turned.
-    Hand(Instant),
-}
-
-impl Clock {
-    pub(crate) fn new() -> Self {
-        Self::Machine(std::time::Instant::now())
-    }
-
-    pub(crate) fn now(self) -> Instant {
-        match self {
-            Self::Machine(start) => {
-                let nanos = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-                Instant::ZERO + Duration::from_nanos(nanos)
-            }
-            Self::Hand(now) => now,
-        }
-    }
 }
 
 /// Everything of a node but its engine and what has just arrived.

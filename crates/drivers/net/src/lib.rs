@@ -18,7 +18,9 @@
 #![cfg(target_os = "linux")]
 
 mod any;
+mod clock;
 mod codec;
+mod error;
 mod faults;
 mod in_process;
 mod interposed;
@@ -31,7 +33,8 @@ mod timers;
 
 pub use any::{AnyTransport, TransportOptions};
 pub use codec::{Codec, Direction, Emitted, Observer, Parsed};
+pub use error::NodeError;
 pub use interposed::{Interposed, LinkEnd, SentFrame, end_address};
-pub use node::{BLOCKING_MARGIN, Node, NodeError, NodeOptions, Waker};
+pub use node::{BLOCKING_MARGIN, Node, NodeOptions, Waker};
 pub use pace::Pace;
 pub use statistics::{Dropped, Phase, Profile, Statistics, Traffic};

@@ -8,17 +8,21 @@
 //! slow node slows the ports, and loses nothing of what they hold.
 
 mod checksum;
+mod counts;
 mod ethernet;
 mod neighbours;
 mod offload;
+mod options;
 mod port;
 mod setup;
 mod table;
 mod xdp;
 
+pub use counts::{PortCounts, PortDrop, PortTraffic};
 use ethernet::EthernetHead;
 use neighbours::Neighbours;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+pub use options::{PortSockets, PortsOptions};
 use port::{Arrived, Port};
 use quincunx_sockets::sys::frames::{FrameArrival, FrameReceiver, FrameSender, SEND_BATCH};
 use quincunx_sockets::{
@@ -40,86 +44,6 @@ const LIMITS: TableLimits = TableLimits { addresses: 16_384, age: Duration::from
 
 /// How often interfaces are looked at, and the table is cleared of who is gone.
 const LOOK: Duration = Duration::from_millis(1000);
-
-/// What frames come and go by at a port.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum PortSockets {
-    /// A packet socket (AF_PACKET): with any interface, any MTU, and what the kernel has merged.
-    #[default]
-    Packet,
-    /// XDP sockets (AF_XDP), one for each receive queue: frames do not pass the kernel's own network stack.
-    Xdp,
-}
-
-/// How ports are set up.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PortsOptions {
-    /// Interfaces with a cable each, without an address: `eth1`.
-    pub interfaces: Vec<String>,
-    /// What frames come and go by.
-    pub sockets: PortSockets,
-    /// Of the node's address, so many bits are the network's: who is in it is a neighbour behind some port.
-    pub prefix: u8,
-    /// What may wait to be received at each port; the kernel counts its own overhead in.
-    pub receive_buffer: ByteCount,
-    /// What may wait to leave by each port: its queue, beyond which frames are lost.
-    pub send_buffer: ByteCount,
-}
-
-impl PortsOptions {
-    /// Ports by packet sockets with 8 MiB in and 2 MiB out.
-    pub fn new(interfaces: Vec<String>, prefix: u8) -> Self {
-        let [receive_buffer, send_buffer] = [8 << 20, 2 << 20].map(ByteCount::new);
-        Self { interfaces, sockets: PortSockets::default(), prefix, receive_buffer, send_buffer }
-    }
-}
-
-/// Why a frame went no further than a port.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum PortDrop {
-    /// It was longer than the MTU of the port that it should have left by.
-    TooLong,
-    /// It came faster than it was taken: the receive buffer of its port was full.
-    ReceiveBufferFull,
-    /// What waits at the port that it should have left by is as much as may.
-    QueueFull,
-    /// The link that it should have left by is down.
-    Down,
-    /// It is for the port that it came by.
-    SamePort,
-    /// Frames for such addresses stay on their link (IEEE 802.1D).
-    LinkLocal,
-    /// It says to be from several, or from this machine.
-    ForeignSource,
-    /// The kernel or the interface has merged it with others in a way that cannot be undone: large receive offload.
-    Unreadable,
-    /// It is no whole frame.
-    Malformed,
-    /// The kernel would not send it.
-    Refused,
-}
-
-/// Frames that passed a port one way: as many as on a wire, whatever the kernel merges.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct PortTraffic {
-    /// How many.
-    pub frames: u64,
-    /// Bytes of them from their Ethernet headers on; merged ones have one such head.
-    pub bytes: u64,
-}
-
-/// What a port has counted since its start.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct PortCounts {
-    /// What its frames come and go by, in words: with XDP sockets also where their program runs and whether frames are copied.
-    pub sockets: String,
-    /// What came in.
-    pub received: PortTraffic,
-    /// What left.
-    pub sent: PortTraffic,
-    /// What went no further.
-    pub dropped: BTreeMap<PortDrop, u64>,
-}
 
 /// Sockets at all ports.
 pub struct PortsTransport {

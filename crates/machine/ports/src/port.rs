@@ -1,9 +1,9 @@
 //! One port of a bridge: a network interface by a packet socket or by XDP sockets, or the machine's own end of a cable (TAP).
 
+use crate::counts::{PortCounts, PortDrop, PortTraffic};
 use crate::ethernet::{TAG, TAG_AT};
 use crate::offload::{self, Offload};
 use crate::xdp::XdpLink;
-use crate::{PortCounts, PortDrop, PortTraffic};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};

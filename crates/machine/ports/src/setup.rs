@@ -1,7 +1,7 @@
 //! What a bridge asks of its interfaces, and what it tells the kernel: to leave their frames alone, and to have an address of its own behind
 //! the bridge.
 
-use crate::PortsOptions;
+use crate::options::PortsOptions;
 use nix::net::if_::if_nametoindex;
 use quincunx_netns::{NetnsError, batch};
 use quincunx_sockets::{MacAddress, OpenError, entrance_filter, interface_of, sys};

@@ -1,7 +1,7 @@
 //! Where a bridge sends a frame: it learns from each frame behind which port its sender is, for each VLAN by itself, and forgets who has not
 //! been heard for long (IEEE 802.1D, 7.8). No clock and no socket: the time is an argument.
 
-use crate::PortDrop;
+use crate::counts::PortDrop;
 use crate::ethernet::{EthernetHead, is_group, is_link_local};
 use quincunx_sockets::MacAddress;
 use quincunx_units::{Duration, Instant};

@@ -30,7 +30,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Processes that may have one address: one message hands over as many sockets.
-pub(crate) const MAX_SHARES: u8 = 128;
+pub(crate) const MAX_SHARES: u8 = rights::MOST as u8;
 
 /// How long newcomers wait for each other, and for the answer of those who are there.
 const PATIENCE: Duration = Duration::from_secs(5);

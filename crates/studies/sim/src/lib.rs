@@ -10,6 +10,8 @@ mod choice;
 mod curves;
 mod jobs;
 pub mod layer;
+mod measure;
+mod measurement;
 pub mod memory_fabric;
 mod outputs;
 pub mod packet_fabric;
@@ -27,10 +29,12 @@ pub use jobs::{
     JobMeasurement, JobsError, JobsMeasurement, JobsRequest, SharedLink, StreamMeasurement, measure_jobs,
     measure_jobs_with_outputs,
 };
+pub use measure::measure;
+pub use measurement::{LinkLoad, MeasureError, Measurement};
 pub use outputs::{Out, Outputs};
 pub use progress::{Progress, ProgressFn, ignore_progress};
 pub use reproduce::{ReproduceError, Reproduced, Verdict, reproduce, reproduce_curves, runs_of};
-pub use request::{Contents, LinkLoad, MeasureError, Measurement, Request, measure};
+pub use request::{Contents, Request};
 pub use session::Interrupted;
 pub use sweep::sweep;
 pub use training::{TrainingError, TrainingMeasurement, measure_training};

@@ -6,7 +6,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// Files in one message; the kernel takes 253.
-const MOST: usize = crate::shared::MAX_SHARES as usize;
+pub(crate) const MOST: usize = 128;
 
 /// Sends `bytes` with `files`, which stay open here, too.
 pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! What has become of jobs, and of what was beside them.
 
 use super::prepare::Job;
-use crate::request::standard_error;
+use crate::measurement::standard_error;
 use quincunx_collective::{Bandwidths, Collective, Reduction};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
 

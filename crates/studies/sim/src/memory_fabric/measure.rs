@@ -1,9 +1,9 @@
 //! From a scenario on a memory fabric to a measurement.
 
 use super::{MemoryFabric, Outcome, RunError, Stream, expected, run_with_outputs};
+use crate::measurement::{busiest, loads};
 use crate::packet_fabric::Data;
 use crate::progress::ProgressFn;
-use crate::request::{busiest, loads};
 use crate::{MeasureError, Measurement, Outputs, Request};
 use quincunx_collective::{BlockQuantization, DataType, Quantized, Rank, Reduction};
 use quincunx_design::{AnyDesign, Form, Placement, Settings};

@@ -5,6 +5,7 @@
 //! packet, too, and [`run_streams`] runs several side by side. [`expected`] says what must come out.
 
 mod build;
+mod error;
 mod measure;
 mod medium;
 mod mesh;
@@ -17,10 +18,11 @@ mod tracer;
 mod traffic;
 
 pub(crate) use build::Built;
+pub use error::RunError;
 pub(crate) use measure::{measure, wrong_elements};
 pub use medium::FlitMedium;
 pub(crate) use mesh::simulate_memory_mesh;
 pub(crate) use observer::OutputObserver;
 pub use quincunx_cluster::{Stream, expected};
-pub use run::{Outcome, RunError, Timing, run, run_streams, run_with_outputs};
+pub use run::{Outcome, Timing, run, run_streams, run_with_outputs};
 pub use setup::MemoryFabric;

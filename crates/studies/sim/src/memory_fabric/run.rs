@@ -1,18 +1,19 @@
 //! Running a collective on a memory fabric.
 
 use super::build::Built;
+use super::error::RunError;
 use super::observer::OutputObserver;
 use super::{MemoryFabric, Stream};
 use crate::outputs::Outputs;
 use crate::packet_fabric::{Data, LinkUse};
 use crate::progress::{ProgressFn, ignore_progress};
-use crate::session::{Interrupted, Next, Runs, Session};
+use crate::session::{Next, Runs, Session};
 use crate::traffic::Carrying;
-use quincunx_collective::{Collective, Payload};
-use quincunx_design::{AnyDesign, PayloadKind, Refusal, Settings, UnitCounter, UnitEvent};
+use quincunx_collective::Payload;
+use quincunx_design::{AnyDesign, PayloadKind, Settings, UnitCounter, UnitEvent};
 use quincunx_driver_des::{BusyOverTime, Limits, NodeIndex, Observer};
 use quincunx_engine::shared_memory::InPlaceRequest;
-use quincunx_nodes::fabric::{FabricCommand, FabricEvent, FabricNode, FabricRejected};
+use quincunx_nodes::fabric::{FabricCommand, FabricEvent, FabricNode};
 use quincunx_units::{ByteCount, Duration, Instant};
 
 /// How long a collective took.
@@ -44,55 +45,6 @@ pub struct Outcome<P> {
     pub steps: u64,
     /// The accelerators' memories.
     pub memories: Vec<P>,
-}
-
-/// Why a run has given nothing.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum RunError {
-    /// The design cannot do that on this fabric.
-    #[error(transparent)]
-    Design(#[from] Refusal),
-    /// The collective cannot be done so.
-    #[error(transparent)]
-    Rejected(#[from] FabricRejected),
-    /// A collective that no design has in a vector that all ranks share.
-    #[error("expected a collective of whole vectors, found {0}; take servers such as two-servers for it")]
-    Routed(Collective),
-    /// Traffic has nowhere to go.
-    #[error("expected two `accelerators` or more for traffic, found one; add some")]
-    OneAccelerator,
-    /// Whoever watches has stopped it.
-    #[error(transparent)]
-    Stopped(#[from] Interrupted),
-    /// Nothing more happens, and the collective is not over.
-    #[error(
-        "expected {expected} accelerators to finish, found {found} when nothing more could happen; this is a fault of the protocol"
-    )]
-    Stalled {
-        /// Accelerators.
-        expected: u16,
-        /// Of them, those that did.
-        found: u16,
-    },
-    /// Several streams whose accelerators load, store or add: an accelerator has one fence.
-    #[error(
-        "expected at most one stream beside those that run in the switches, found {0}; run the others by themselves"
-    )]
-    Streams(usize),
-    /// Streams that add differently: what computes in a switch adds in one way.
-    #[error(
-        "expected streams of one operation and one type of elements, found several; run them by themselves"
-    )]
-    Reductions,
-    /// The trace or the capture cannot be written.
-    #[error("expected to write every packet, found \"{0}\"; look at the place and its free space")]
-    Output(String),
-}
-
-impl RunError {
-    pub(crate) fn output(error: std::io::Error) -> Self {
-        Self::Output(error.to_string())
-    }
 }
 
 impl<P> Outcome<P> {

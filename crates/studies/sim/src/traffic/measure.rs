@@ -3,10 +3,10 @@
 use super::meter::Latencies;
 use super::{Carrying, Meter, Metered, Offered, Source};
 use crate::Outputs;
+use crate::measurement::standard_error;
 use crate::memory_fabric::{self, MemoryFabric, RunError};
 use crate::packet_fabric::{self, SimulationError};
 use crate::progress::ProgressFn;
-use crate::request::standard_error;
 use crate::session::{Interrupted, Next, Session};
 use quincunx_cluster::{Cluster, Wiring, address};
 use quincunx_collective::LengthOnly;
