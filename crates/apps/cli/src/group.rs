@@ -2,7 +2,9 @@
 
 use clap::{Args, Subcommand};
 use quincunx_control::{GroupRequest, GroupState, LockUse, Phase, SharedMemory};
-use quincunx_control_grpc::{ControlClient, Explanation, GroupName, GroupStatus, Holder, OTHERS};
+use quincunx_control_grpc::{
+    ControlClient, Explanation, GroupName, GroupStatus, Holder, OTHERS, Reason, Waits,
+};
 use quincunx_design::{Catalog, FabricKind};
 use quincunx_fabric::MeshShape;
 use quincunx_scenario::Override;
@@ -21,6 +23,7 @@ use crate::table::{Align, or_dash, table};
   quincunx group create train --members rank0,rank1,rank2,rank3 --design epic-3
   quincunx group list --manager manager.example:4790
   quincunx group show train
+  quincunx group waits train        it hangs: whom everybody waits for
   quincunx group why train          why the network is not used, and who is in the way
   quincunx group destroy train")]
 pub(crate) struct Group {
@@ -40,6 +43,8 @@ enum Command {
     Show(Which),
     /// End a group and free what it holds; of one that failed, remove the record
     Destroy(Which),
+    /// Say whom everybody waits for: which ranks are in which collective, and who has not called it, is stopped or is gone
+    Waits(Which),
     /// Explain why a group does not use the network or was refused: which switch, which resource, who holds it
     Why(Which),
 }
@@ -132,6 +137,14 @@ impl Group {
                     print_json("group destroy", "group", group_json(&group));
                 } else {
                     say!("{} is destroyed", title(&group));
+                }
+            }
+            Command::Waits(Which { group }) => {
+                let waits = self.manager_options.connect()?.ask_waits(&group).map_err(Failure::input)?;
+                if json {
+                    print_json("group waits", "waits", waits_json(&waits));
+                } else {
+                    say!("{waits}");
                 }
             }
             Command::Why(Which { group }) => {
@@ -308,6 +321,27 @@ fn locks_table(shared: &[SharedMemory]) -> String {
         ("last held by", Align::Right),
     ];
     table(&columns, &rows)
+}
+
+fn waits_json(waits: &Waits) -> Value {
+    let (waiting, longest) = waits.waiting();
+    let waited_for = waits.waited_for().into_iter().map(|(rank, reason)| {
+        let state = match reason {
+            Reason::Gone => "gone",
+            Reason::Silent => "silent",
+            Reason::NotCalled { .. } => "not_called",
+        };
+        let node = &waits.group.summary.members[usize::from(rank)];
+        json!({ "rank": rank, "node": node, "state": state, "reason": reason.to_string() })
+    });
+    json!({
+        "group": group_json(&waits.group),
+        "number": waits.number(),
+        "call": waits.call().map(ToString::to_string),
+        "waiting": waiting,
+        "longest_us": longest.as_micros_f64(),
+        "waited_for": waited_for.collect::<Vec<_>>(),
+    })
 }
 
 pub(crate) fn group_json(group: &GroupStatus) -> Value {

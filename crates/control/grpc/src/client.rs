@@ -6,6 +6,7 @@ mod releases;
 
 use crate::connector::Connector;
 use crate::credentials::MANAGER_NAME;
+use crate::waits::Waits;
 use crate::{
     Credentials, DecodeError, Explanation, GroupName, GroupStatus, Managers, NodeStatus, convert, proto,
 };
@@ -335,6 +336,22 @@ impl ControlClient {
         };
         let response = self.call_again("ExplainGroup", ask).0?;
         Ok(convert::decode_explanation(response)?)
+    }
+
+    /// Which collective each rank of a group is in.
+    pub fn ask_waits(&self, group: &GroupName) -> Result<Waits, ClientError> {
+        use proto::ask_waits_request::Group;
+        let group = match group {
+            GroupName::Number(number) => Group::Number(number.0),
+            GroupName::Name(name) => Group::Name(name.clone()),
+        };
+        let request = proto::AskWaitsRequest { group: Some(group) };
+        let ask = |mut stub: Stub<Channel>| {
+            let request = request.clone();
+            async move { stub.ask_waits(request).await }
+        };
+        let response = self.call_again("AskWaits", ask).0?;
+        Ok(convert::decode_waits(response)?)
     }
 
     /// Waits until all `hosts` and at least so many switches are attached: for whoever starts them all at once.

@@ -1,5 +1,6 @@
 //! Between the messages on the wire and the control plane's own types. Encoding cannot fail; decoding checks all.
 
+use crate::waits::{RankStanding, Waits};
 use crate::{Explanation, GroupStatus, Holder, NodeStatus, proto};
 use quincunx_collective::{GroupId, Rank};
 use quincunx_control::memory::Region;
@@ -465,7 +466,9 @@ pub(crate) fn encode_report(report: Report) -> proto::report_request::Report {
             Encoded::Suspended(proto::Suspended { complete, repeats_from })
         }
         Report::Locked(uses) => Encoded::Locked(encode_lock_use(uses)),
-        Report::Called { calls, is_stalled } => Encoded::Called(calls::encode(&calls, is_stalled)),
+        Report::Called { calls, is_stalled, standing } => {
+            Encoded::Called(calls::encode(&calls, is_stalled, standing))
+        }
         Report::Released => Encoded::Released(proto::Released {}),
     }
 }
@@ -493,8 +496,8 @@ pub(crate) fn decode_report(report: Option<proto::report_request::Report>) -> De
         }
         Encoded::Locked(uses) => Report::Locked(decode_lock_use(uses)),
         Encoded::Called(called) => {
-            let (calls, is_stalled) = calls::decode(called)?;
-            Report::Called { calls, is_stalled }
+            let (calls, is_stalled, standing) = calls::decode(called)?;
+            Report::Called { calls, is_stalled, standing }
         }
         Encoded::Released(proto::Released {}) => Report::Released,
     })
@@ -711,6 +714,30 @@ pub(crate) fn decode_explanation(explanation: proto::ExplainGroupResponse) -> De
         then: each(explanation.then, holder)?,
         now: each(explanation.now, holder)?,
     })
+}
+
+pub(crate) fn encode_waits(waits: &Waits) -> proto::AskWaitsResponse {
+    let rank = |rank: &RankStanding| proto::RankStanding {
+        is_attached: rank.is_attached,
+        called: rank.answer.as_ref().map(|(calls, standing)| calls::encode(calls, false, *standing)),
+    };
+    proto::AskWaitsResponse {
+        group: Some(encode_status(&waits.group)),
+        ranks: waits.ranks.iter().map(rank).collect(),
+    }
+}
+
+pub(crate) fn decode_waits(waits: proto::AskWaitsResponse) -> Decoded<Waits> {
+    let rank = |rank: proto::RankStanding| {
+        let answer = rank.called.map(calls::decode).transpose()?;
+        let answer = answer.map(|(calls, _, standing)| (calls, standing));
+        Ok(RankStanding { is_attached: rank.is_attached, answer })
+    };
+    let group = decode_status(present("waits.group", waits.group)?)?;
+    if waits.ranks.len() != group.summary.members.len() {
+        return wrong("waits.ranks", "one for each member", waits.ranks.len());
+    }
+    Ok(Waits { ranks: each(waits.ranks, rank)?, group })
 }
 
 // Records

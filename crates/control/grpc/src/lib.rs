@@ -19,6 +19,7 @@ mod metrics;
 mod pages;
 mod passed;
 mod probe;
+mod questions;
 mod quota;
 mod records;
 mod relay;
@@ -28,6 +29,7 @@ mod service;
 mod state;
 mod status;
 mod store;
+mod waits;
 
 pub use address::{AddressError, MANAGER_PORT, ManagerAddress, Managers};
 pub use authority::{Authority, AuthorityError, Subject};
@@ -42,6 +44,7 @@ pub use relay::AgentServer;
 pub use server::{ManagerServer, ServerConfig};
 pub use status::{Explanation, GroupName, GroupStatus, Holder, NodeStatus, OTHERS};
 pub use store::{StoreError, StorePlace, StorePlaceError};
+pub use waits::{RankStanding, Reason, Waits};
 
 /// The messages as compiled from `proto/quincunx/control/v1/control.proto`.
 pub mod proto {

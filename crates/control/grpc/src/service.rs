@@ -3,14 +3,20 @@
 
 use crate::identity::Forbidden;
 use crate::passed::Passed;
+use crate::questions::Answer;
 use crate::quota::OverQuota;
 use crate::records::Record;
 use crate::revoked::{Revoked, serial_of};
 use crate::state::{Caller, Instructions, Shared, State, Stream};
+use crate::status::GroupName;
+use crate::waits::{RankStanding, Waits};
 use crate::{Identity, convert, proto};
 use proto::control_server::Control;
 use quincunx_collective::GroupId;
-use quincunx_control::{Action, AttachError, GroupRequest, InitGroupError, Report, ReportError, Role};
+use quincunx_control::{
+    Action, AttachError, GroupRequest, InitGroupError, Instruction, Report, ReportError, Role,
+};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -151,7 +157,8 @@ impl Service {
             Report::DataPlaneFailed { reason } => tracing::warn!(node, group, reason, "data plane failed"),
             Report::Corrupted { reason } => tracing::warn!(node, group, reason, "result corrupted"),
             Report::Locked(_) => {}
-            Report::Called { calls, is_stalled } => {
+            Report::Called { calls, is_stalled, standing } => {
+                state.questions.hear(&node, GroupId(group), &(calls.clone(), *standing));
                 tracing::debug!(node, group, calls = calls.len(), is_stalled, "rank tells its calls");
             }
             Report::Removed => tracing::debug!(node, group, "node forgot group"),
@@ -494,6 +501,76 @@ impl Service {
         })?;
         Ok(Response::new(convert::encode_explanation(&explained)))
     }
+
+    async fn try_ask_waits(
+        &self,
+        asker: &mut Asker,
+        wanted: Option<proto::ask_waits_request::Group>,
+    ) -> Result<Response<proto::AskWaitsResponse>, Status> {
+        use proto::ask_waits_request::Group;
+        let wanted = match wanted {
+            Some(Group::Number(number)) => GroupName::Number(GroupId(number)),
+            Some(Group::Name(name)) => GroupName::Name(name),
+            None => return Err(Status::invalid_argument("expected a group, found none; name one")),
+        };
+        let (status, question) = {
+            let mut state = self.shared.lock();
+            self.ask(asker, &mut state)?;
+            let status = state.find_group(&asker.who, &wanted).ok_or_else(|| {
+                Status::not_found("expected a group that exists, found none; list the groups")
+            })?;
+            let group = status.summary.group;
+            let number = state.questions.begin(group);
+            for member in &status.summary.members {
+                state.instruct(member, &Instruction::TellCalls(group));
+            }
+            (status, Question { number, shared: Arc::clone(&self.shared) })
+        };
+        let answers = question.answers(status.summary.members.len()).await;
+        let state = self.shared.lock();
+        let ranks = status.summary.members.iter().map(|node| {
+            let is_attached = state.streams.contains_key(node);
+            RankStanding { is_attached, answer: answers.get(node).cloned() }
+        });
+        let waits = Waits { ranks: ranks.collect(), group: status };
+        Ok(Response::new(convert::encode_waits(&waits)))
+    }
+}
+
+/// A question that is open for as long as somebody waits.
+struct Question {
+    number: u64,
+    shared: Arc<Shared>,
+}
+
+impl Question {
+    /// How long ranks have to answer: they look for instructions every few milliseconds.
+    const PATIENCE: std::time::Duration = std::time::Duration::from_secs(1);
+
+    /// Waits until so many have answered, or time is up.
+    async fn answers(&self, count: usize) -> BTreeMap<String, Answer> {
+        let deadline = tokio::time::Instant::now() + Self::PATIENCE;
+        let told = Arc::clone(&self.shared.lock().questions.told);
+        loop {
+            let next = told.notified();
+            tokio::pin!(next);
+            // From here on it hears of what comes, whenever it waits for that.
+            next.as_mut().enable();
+            if self.shared.lock().questions.count(self.number) == count {
+                break;
+            }
+            if tokio::time::timeout_at(deadline, next).await.is_err() {
+                break;
+            }
+        }
+        self.shared.lock().questions.end(self.number)
+    }
+}
+
+impl Drop for Question {
+    fn drop(&mut self) {
+        self.shared.lock().questions.end(self.number);
+    }
 }
 
 #[tonic::async_trait]
@@ -614,6 +691,15 @@ impl Control for Service {
         let what = format!("{}, {}", start_of(&message.who), if message.lift { "lifted" } else { "revoked" });
         let result = self.try_revoke(&mut asker, &message);
         self.close(&asker, &what, result)
+    }
+
+    async fn ask_waits(
+        &self,
+        request: Request<proto::AskWaitsRequest>,
+    ) -> Result<Response<proto::AskWaitsResponse>, Status> {
+        let mut asker = self.asker(&request, "AskWaits", false);
+        let result = self.try_ask_waits(&mut asker, request.into_inner().group).await;
+        self.close(&asker, "", result)
     }
 
     async fn explain_group(

@@ -5,10 +5,11 @@ use crate::audit::{Audit, Entry};
 use crate::events::Events;
 use crate::metrics::ManagerMetrics;
 use crate::passed::{Passed, PassedOn};
+use crate::questions::Questions;
 use crate::quota::{OverQuota, Quotas, Rates};
 use crate::records::{Held, NameError, Record, Records};
 use crate::revoked::Revoked;
-use crate::status::{Explanation, GroupStatus, Holder, NodeStatus, OTHERS};
+use crate::status::{Explanation, GroupName, GroupStatus, Holder, NodeStatus, OTHERS};
 use crate::store::{Store, StoreError};
 use crate::{Identity, convert, proto};
 use quincunx_collective::GroupId;
@@ -42,6 +43,8 @@ pub(crate) struct State {
     timers: BTreeMap<ManagerTimer, tokio::task::AbortHandle>,
     next_request: u64,
     started: std::time::Instant,
+    /// Who asks what ranks have called.
+    pub(crate) questions: Questions,
     pub(crate) quotas: Quotas,
     pub(crate) rates: Rates,
     pub(crate) metrics: Arc<ManagerMetrics>,
@@ -111,6 +114,7 @@ impl Shared {
             timers: BTreeMap::new(),
             next_request: 0,
             started: std::time::Instant::now(),
+            questions: Questions::default(),
             quotas,
             rates: Rates::default(),
             metrics,
@@ -373,6 +377,24 @@ impl State {
         self.last_attach = std::time::Instant::now();
         stream.is_passed_on = stream.passed().is_some_and(|by| self.passed.attach(&node, &by));
         self.streams.insert(node, stream);
+    }
+
+    /// Has a node hear something that the manager has not decided; nothing happens if it is not there.
+    pub(crate) fn instruct(&self, node: &str, instruction: &Instruction) {
+        if let Some(stream) = self.streams.get(node) {
+            // It fails when the connection is just breaking, or the node takes nothing: whoever asks hears no answer then.
+            let _ = stream.sender.try_send(Ok(convert::encode_instruction(instruction)));
+        }
+    }
+
+    /// The group that somebody means, as it is now, if he may see it.
+    pub(crate) fn find_group(&self, who: &Identity, wanted: &GroupName) -> Option<GroupStatus> {
+        let group = match wanted {
+            GroupName::Number(group) => *group,
+            GroupName::Name(name) => self.records.find(name, who.owner())?,
+        };
+        let summary = self.manager.group(group)?;
+        self.owns(who, group).then(|| self.status(summary))
     }
 
     /// A number for a request.

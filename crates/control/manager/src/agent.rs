@@ -111,7 +111,7 @@ impl Agent {
             Instruction::TellCalls(group) => match self.held.contains_key(&group) {
                 true => out.push(AgentAction::TellCalls(group)),
                 false => {
-                    let report = Report::Called { calls: Vec::new(), is_stalled: false };
+                    let report = Report::called_nothing();
                     out.push(AgentAction::Report { group, report });
                 }
             },

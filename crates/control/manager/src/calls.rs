@@ -8,6 +8,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use quincunx_collective::{Collective, DataType, GroupId, Op, ReduceOp};
+use quincunx_units::Duration;
 
 /// A collective as a program has called it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -20,6 +21,15 @@ pub struct Call {
     pub reduction: Option<(Op, DataType)>,
     /// Of a rank's vector, or of its part in ReduceScatter and AllGather; zero where ranks may have lengths of their own.
     pub bytes: u64,
+}
+
+/// How far a rank has come in a group.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Standing {
+    /// Of its calls, from the first on, those that have come to their end.
+    pub complete: u64,
+    /// How long ago it called one last, or one ended.
+    pub idle: Duration,
 }
 
 impl Call {

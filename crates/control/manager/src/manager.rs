@@ -279,7 +279,9 @@ impl Manager {
             Report::DataPlaneFailed { reason } => {
                 self.doubt(group, GroupFailure { node: node.to_string(), reason }, false, out);
             }
-            Report::Called { calls, is_stalled } => self.hear_calls(node, group, (calls, is_stalled), out),
+            Report::Called { calls, is_stalled, standing: _ } => {
+                self.hear_calls(node, group, (calls, is_stalled), out)
+            }
             Report::Locked(counts) => {
                 if let Some(uses) = &mut entry.uses {
                     uses.insert(node.to_string(), counts);

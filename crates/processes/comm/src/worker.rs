@@ -349,6 +349,7 @@ impl Worker {
         if job.under_way == 0 && job.is_begun() {
             let job = queue.jobs.pop_front().expect("the front");
             Counters::add(&self.counters.ended, 1);
+            self.rank.note_end(group);
             end(job, Ok(()));
         }
     }

@@ -2,7 +2,7 @@
 //! end. Whoever has called something else than the others hears that from the manager, and so do they.
 
 use quincunx_collective::{Collective, DataType, Numbers, Op, Payload};
-use quincunx_control::Call;
+use quincunx_control::{Call, Report, Standing};
 use std::time::{Duration, Instant};
 
 /// Calls that are kept, the latest ones. More than are under way at once.
@@ -22,6 +22,10 @@ pub(crate) struct Calls {
     count: u64,
     /// Collectives that have ended; of calls that are cut up, parts.
     ended: u64,
+    /// Calls that have come to their end.
+    complete: u64,
+    /// When the last one was called, or ended.
+    changed: Option<Instant>,
     stall: Stall,
 }
 
@@ -36,12 +40,13 @@ struct Stall {
 impl Calls {
     pub(crate) const fn new() -> Self {
         let stall = Stall { ended: 0, since: None, patience: PATIENCE };
-        Self { latest: [None; KEPT], count: 0, ended: 0, stall }
+        Self { latest: [None; KEPT], count: 0, ended: 0, complete: 0, changed: None, stall }
     }
 
     /// The application has called a collective.
     pub(crate) fn add(&mut self, collective: Collective, reduction: (Op, DataType), bytes: u64) {
         self.count += 1;
+        self.changed = Some(Instant::now());
         let place = (self.count % KEPT as u64) as usize;
         self.latest[place] = Some(Call::new(self.count, collective, reduction, bytes));
     }
@@ -49,6 +54,19 @@ impl Calls {
     /// A collective has ended.
     pub(crate) const fn end_one(&mut self) {
         self.ended += 1;
+    }
+
+    /// A call has come to its end.
+    pub(crate) fn complete_one(&mut self) {
+        self.complete += 1;
+        self.changed = Some(Instant::now());
+    }
+
+    /// What the manager hears.
+    pub(crate) fn report(&self, is_stalled: bool, now: Instant) -> Report {
+        let idle = self.changed.map_or(Duration::ZERO, |changed| now.saturating_duration_since(changed));
+        let standing = Standing { complete: self.complete, idle: idle.into() };
+        Report::Called { calls: self.all(), is_stalled, standing }
     }
 
     /// In the order of their numbers.

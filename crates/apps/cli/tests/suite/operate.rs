@@ -60,7 +60,7 @@ impl ManagedFabric {
                             attachment.report(group, Report::Suspended(progress));
                         }
                         Ok(Ok(Instruction::TellCalls(group))) => {
-                            attachment.report(group, Report::Called { calls: Vec::new(), is_stalled: false });
+                            attachment.report(group, Report::called_nothing());
                         }
                         Ok(Ok(Instruction::Ready(_) | Instruction::Resume { .. }) | Err(_)) | Err(_) => {}
                     }

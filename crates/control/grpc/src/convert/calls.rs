@@ -3,13 +3,14 @@
 use super::decoding::{Decoded, each, narrow, start_of, wrong};
 use crate::proto;
 use quincunx_collective::{Collective, Rank};
-use quincunx_control::Call;
+use quincunx_control::{Call, Standing};
+use quincunx_units::Duration;
 use std::str::FromStr;
 
 /// The most that a rank tells at once.
 const MOST: usize = 64;
 
-pub(super) fn encode(calls: &[Call], is_stalled: bool) -> proto::Called {
+pub(super) fn encode(calls: &[Call], is_stalled: bool, standing: Standing) -> proto::Called {
     let encode = |call: &Call| {
         let Call { number, collective, reduction, bytes } = *call;
         let (op, data_type) =
@@ -23,10 +24,16 @@ pub(super) fn encode(calls: &[Call], is_stalled: bool) -> proto::Called {
             bytes,
         }
     };
-    proto::Called { calls: calls.iter().map(encode).collect(), is_stalled }
+    let Standing { complete, idle } = standing;
+    proto::Called {
+        calls: calls.iter().map(encode).collect(),
+        is_stalled,
+        complete,
+        idle_us: idle.as_nanos().div_ceil(1000),
+    }
 }
 
-pub(super) fn decode(called: proto::Called) -> Decoded<(Vec<Call>, bool)> {
+pub(super) fn decode(called: proto::Called) -> Decoded<(Vec<Call>, bool, Standing)> {
     if called.calls.len() > MOST {
         return wrong("called.calls", "at most 64 calls", called.calls.len());
     }
@@ -45,7 +52,8 @@ pub(super) fn decode(called: proto::Called) -> Decoded<(Vec<Call>, bool)> {
         };
         Ok(Call { number: call.number, collective: collective.with_root(root), reduction, bytes: call.bytes })
     };
-    Ok((each(called.calls, decode)?, called.is_stalled))
+    let standing = Standing { complete: called.complete, idle: Duration::from_micros(called.idle_us) };
+    Ok((each(called.calls, decode)?, called.is_stalled, standing))
 }
 
 #[cfg(test)]
@@ -63,16 +71,18 @@ mod tests {
         for collective in Collective::PRIMITIVES.into_iter().chain(rooted).chain(routed) {
             for (number, reduction) in (1..).zip(&reductions) {
                 let calls = vec![Call::new(number, collective, *reduction, number << 40)];
-                assert_eq!(decode(encode(&calls, true)), Ok((calls, true)));
+                let standing = Standing { complete: number - 1, idle: Duration::from_micros(number) };
+                assert_eq!(decode(encode(&calls, true, standing)), Ok((calls, true, standing)));
             }
         }
-        assert_eq!(decode(encode(&[], false)), Ok((vec![], false)));
+        let nothing = Standing::default();
+        assert_eq!(decode(encode(&[], false, nothing)), Ok((vec![], false, nothing)));
     }
 
     #[test]
     fn what_is_no_call_is_refused_by_its_field() {
         let sum = (Op::Reduce(ReduceOp::Sum), DataType::F32);
-        let good = encode(&[Call::new(1, Collective::AllReduce, sum, 64)], false);
+        let good = encode(&[Call::new(1, Collective::AllReduce, sum, 64)], false, Standing::default());
         for (field, change) in [
             ("call.collective", (|call| call.collective = "shout".into()) as fn(&mut proto::Call)),
             ("call.op", |call| call.op = "mean".into()),
@@ -83,7 +93,7 @@ mod tests {
             change(&mut called.calls[0]);
             assert_eq!(decode(called).unwrap_err().field, field);
         }
-        let many = proto::Called { calls: vec![good.calls[0].clone(); MOST + 1], is_stalled: false };
+        let many = proto::Called { calls: vec![good.calls[0].clone(); MOST + 1], ..good };
         assert_eq!(decode(many).unwrap_err().field, "called.calls");
     }
 }

@@ -338,6 +338,12 @@ pub struct Called {
     /// It is told unasked, for one has not come to its end.
     #[prost(bool, tag = "2")]
     pub is_stalled: bool,
+    /// Of all its calls, from the first on, those that have come to their end.
+    #[prost(uint64, tag = "3")]
+    pub complete: u64,
+    /// How long ago it called one last, or one ended.
+    #[prost(uint64, tag = "4")]
+    pub idle_us: u64,
 }
 /// A collective as a program has called it.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -767,6 +773,38 @@ pub struct Node {
 pub struct ListNodesResponse {
     #[prost(message, repeated, tag = "1")]
     pub nodes: ::prost::alloc::vec::Vec<Node>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AskWaitsRequest {
+    #[prost(oneof = "ask_waits_request::Group", tags = "1, 2")]
+    pub group: ::core::option::Option<ask_waits_request::Group>,
+}
+/// Nested message and enum types in `AskWaitsRequest`.
+pub mod ask_waits_request {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Group {
+        #[prost(uint32, tag = "1")]
+        Number(u32),
+        #[prost(string, tag = "2")]
+        Name(::prost::alloc::string::String),
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AskWaitsResponse {
+    #[prost(message, optional, tag = "1")]
+    pub group: ::core::option::Option<Group>,
+    /// In rank order.
+    #[prost(message, repeated, tag = "2")]
+    pub ranks: ::prost::alloc::vec::Vec<RankStanding>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RankStanding {
+    /// Whether its node has a connection to the manager.
+    #[prost(bool, tag = "1")]
+    pub is_attached: bool,
+    /// Absent if it does not answer.
+    #[prost(message, optional, tag = "2")]
+    pub called: ::core::option::Option<Called>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExplainGroupRequest {
@@ -1357,6 +1395,31 @@ pub mod control_client {
                 .insert(GrpcMethod::new("quincunx.control.v1.Control", "ListNodes"));
             self.inner.unary(req, path, codec).await
         }
+        /// Which collective each rank of a group is in. Answers when all have said so, or after a second.
+        pub async fn ask_waits(
+            &mut self,
+            request: impl tonic::IntoRequest<super::AskWaitsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::AskWaitsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/quincunx.control.v1.Control/AskWaits",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("quincunx.control.v1.Control", "AskWaits"));
+            self.inner.unary(req, path, codec).await
+        }
         /// For operators: why a group does not use the network, or why there is none, and who holds what it lacked.
         pub async fn explain_group(
             &mut self,
@@ -1478,6 +1541,14 @@ pub mod control_server {
             request: tonic::Request<super::ListNodesRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ListNodesResponse>,
+            tonic::Status,
+        >;
+        /// Which collective each rank of a group is in. Answers when all have said so, or after a second.
+        async fn ask_waits(
+            &self,
+            request: tonic::Request<super::AskWaitsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::AskWaitsResponse>,
             tonic::Status,
         >;
         /// For operators: why a group does not use the network, or why there is none, and who holds what it lacked.
@@ -2034,6 +2105,49 @@ pub mod control_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListNodesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quincunx.control.v1.Control/AskWaits" => {
+                    #[allow(non_camel_case_types)]
+                    struct AskWaitsSvc<T: Control>(pub Arc<T>);
+                    impl<T: Control> tonic::server::UnaryService<super::AskWaitsRequest>
+                    for AskWaitsSvc<T> {
+                        type Response = super::AskWaitsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::AskWaitsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Control>::ask_waits(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = AskWaitsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -4,7 +4,7 @@
 use crate::cluster;
 use crate::cluster::{Cluster, WAIT, config, fast, names, request};
 use quincunx_collective::{Collective, DataType, GroupId, Rank, ReduceOp};
-use quincunx_control::{Call, Fallback, GroupState, InitGroupError, Instruction, Report};
+use quincunx_control::{Call, Fallback, GroupState, InitGroupError, Instruction, Report, Standing};
 use quincunx_control_grpc::{
     ClientConfig, ClientError, ControlClient, GroupName, Holder, ManagerAddress, ManagerServer, ServerConfig,
 };
@@ -143,7 +143,10 @@ fn answer(cluster: &Cluster, group: GroupId, types: [DataType; 2]) {
     for (rank, data_type) in ["rank-0", "rank-1"].into_iter().zip(types) {
         assert_eq!(cluster.next(rank), Instruction::TellCalls(group));
         let call = Call::new(9, Collective::AllReduce, (ReduceOp::Sum.into(), data_type), 64);
-        cluster.nodes[rank].report(group, Report::Called { calls: vec![call], is_stalled: false });
+        cluster.nodes[rank].report(
+            group,
+            Report::Called { calls: vec![call], is_stalled: false, standing: Standing::default() },
+        );
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a manager is told, and what it has others do.
 
 use super::kept::Change;
-use crate::calls::Call;
+use crate::calls::{Call, Standing};
 use crate::memory::Region;
 use crate::sequence::Progress;
 use crate::{GroupFailure, GroupSummary, InitGroupError, LockUse};
@@ -146,9 +146,18 @@ pub enum Report {
         calls: Vec<Call>,
         /// It tells them unasked, for one has not come to its end.
         is_stalled: bool,
+        /// How far it has come.
+        standing: Standing,
     },
     /// Its rank is done with the group, and answers its peers until it is told to forget it. When all ranks are done, the group is over.
     Released,
+}
+
+impl Report {
+    /// Of a group that a rank does not have.
+    pub fn called_nothing() -> Self {
+        Self::Called { calls: Vec::new(), is_stalled: false, standing: Standing::default() }
+    }
 }
 
 /// A manager's named timers.

@@ -2,7 +2,7 @@
 
 use crate::site::{Site, on_mesh, request, told};
 use quincunx_collective::{Collective, DataType, GroupId, Op, ReduceOp};
-use quincunx_control::{Action, Call, GroupState, Instruction, ManagerTimer, Report};
+use quincunx_control::{Action, Call, GroupState, Instruction, ManagerTimer, Report, Standing};
 use quincunx_units::Duration;
 
 /// An AllReduce of 4 KiB.
@@ -19,11 +19,11 @@ fn bad(number: u64) -> Call {
 }
 
 fn stalled(calls: &[Call]) -> Report {
-    Report::Called { calls: calls.to_vec(), is_stalled: true }
+    Report::Called { calls: calls.to_vec(), is_stalled: true, standing: Standing::default() }
 }
 
 fn answer(calls: &[Call]) -> Report {
-    Report::Called { calls: calls.to_vec(), is_stalled: false }
+    Report::Called { calls: calls.to_vec(), is_stalled: false, standing: Standing::default() }
 }
 
 fn asked(actions: &[Action], group: GroupId) -> Vec<String> {

@@ -3,7 +3,7 @@
 use crate::site::{config, host, request, set, switch};
 use proptest::prelude::*;
 use quincunx_collective::{Collective, GroupId};
-use quincunx_control::{Action, Call, Instruction, Manager, ManagerTimer, Report, RequestId};
+use quincunx_control::{Action, Call, Instruction, Manager, ManagerTimer, Report, RequestId, Standing};
 use quincunx_designs::CATALOG;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,7 +46,7 @@ fn any_step() -> impl Strategy<Value = Step> {
             |(node, group, number, differs, is_stalled)| {
                 let collective = if differs { Collective::Barrier } else { Collective::AllGather };
                 let calls = vec![Call { number, collective, reduction: None, bytes: 0 }];
-                Step::Report { node, group, report: Report::Called { calls, is_stalled } }
+                Step::Report { node, group, report: Report::Called { calls, is_stalled, standing: Standing::default() } }
             },
         ),
         4 => (0..NODES, 1u32..12)

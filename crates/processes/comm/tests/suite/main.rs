@@ -4,3 +4,4 @@ mod agreement;
 mod fabric;
 mod given_back;
 mod restarts;
+mod waits;

@@ -23,6 +23,13 @@ impl Rank {
         }
     }
 
+    /// Notes that the oldest call of the application that has not ended has ended: for who has said what it has begun.
+    pub fn note_end(&mut self, group: GroupId) {
+        if let Some(life) = self.lives.get_mut(&group) {
+            life.calls.complete_one();
+        }
+    }
+
     /// Tells the manager what it has asked for, and what is stalled.
     pub(crate) fn tell_calls(&mut self, mut asked: BTreeSet<GroupId>) {
         let now = Instant::now();
@@ -31,7 +38,7 @@ impl Rank {
             let is_begun = self.begun.get(group).is_some_and(|begun| !begun.is_empty());
             let is_due = life.calls.is_due(is_begun || life.is_busy() || life.suspicion.is_some(), now);
             let is_asked = asked.remove(&life.wire);
-            let told = || Report::Called { calls: life.calls.all(), is_stalled: !is_asked };
+            let told = || life.calls.report(!is_asked, now);
             let report = match &life.suspicion {
                 _ if is_asked => told(),
                 // The manager may not have heard it.
@@ -43,7 +50,7 @@ impl Rank {
         }
         // What is given up here already has called nothing.
         for wire in asked {
-            self.attachment.report(wire, Report::Called { calls: Vec::new(), is_stalled: false });
+            self.attachment.report(wire, Report::called_nothing());
         }
     }
 }

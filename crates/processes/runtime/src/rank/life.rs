@@ -142,6 +142,9 @@ impl Rank {
                 let ran = life.running.take();
                 if outcome == Outcome::Done {
                     life.calls.end_one();
+                    if matches!(ran, Some(Running::Own)) {
+                        life.calls.complete_one();
+                    }
                 }
                 match (ran, outcome) {
                     (Some(Running::Own), Outcome::Done) => life.complete(Finished { input, output }),

@@ -176,7 +176,7 @@ impl Site {
         let mut actions = self.report(node, group, Report::DataPlaneFailed { reason: reason.to_string() });
         for (node, instruction) in told(&actions.clone()) {
             if instruction == Instruction::TellCalls(group) {
-                actions = self.report(&node, group, Report::Called { calls: vec![], is_stalled: false });
+                actions = self.report(&node, group, Report::called_nothing());
             }
         }
         actions
