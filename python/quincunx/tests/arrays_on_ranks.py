@@ -4,13 +4,15 @@ import array
 import gc
 import os
 import pathlib
+import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 
 import disagreements
 import numpy
-from package import expect_groups_at_the_manager, is_told
+from package import expect_groups_at_the_manager, is_told, wait_for_waits, waits
 
 import quincunx
 
@@ -199,6 +201,31 @@ def a_rank_that_dies_is_an_exception_at_the_others(group: quincunx.Group) -> Non
     # What is begun later has met the same.
     expect(quincunx.GroupError, group.barrier)
     os._exit(0)
+
+
+def who_is_waited_for_is_said_while_ranks_hang(group: quincunx.Group) -> None:
+    """Rank 0 asks: rank 2 is busy with something else, and rank 1's process is stopped."""
+    processes = numpy.zeros((group.size, 1), numpy.int64)
+    group.all_gather(numpy.array([os.getpid()]), processes)
+    values = numpy.ones(1000, numpy.float32)
+    if group.rank == 0:
+        pending = group.all_reduce(values, wait=False)
+        busy = wait_for_waits([1, 2], "not_called")
+        assert busy["call"] == "all_reduce of 4000 bytes, sum of f32" and busy["number"] == 2, busy
+        assert "has not called it: its last, all_gather of 8 bytes, i64 (number 1), ended " in busy["waited_for"][0]["reason"], busy
+        os.kill(processes[1, 0], signal.SIGSTOP)
+        try:
+            stopped = waits()
+            reasons = [(rank["rank"], rank["state"]) for rank in stopped["waited_for"]]
+            assert reasons == [(1, "silent"), (2, "not_called")] and stopped["waiting"] == [0], stopped
+        finally:
+            os.kill(processes[1, 0], signal.SIGCONT)
+        pathlib.Path(os.environ["WAITS"]).touch()
+        pending.wait()
+        return
+    while not pathlib.Path(os.environ["WAITS"]).exists():
+        time.sleep(0.01)
+    group.all_reduce(values)
 
 
 def ranks_that_disagree_hear_which_two_and_in_what(group: quincunx.Group) -> None:

@@ -8,6 +8,7 @@ import sys
 import time
 import unittest
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
@@ -78,6 +79,27 @@ def expect_groups_at_the_manager(count: int) -> None:
             return
         time.sleep(0.1)
     sys.exit(f"expected {count} groups at the manager, found {found}")
+
+
+def waits() -> dict[str, Any]:
+    """Asked by a rank: whom the job's ranks wait for in their collectives, as `group waits --json` has it."""
+    operate = [os.environ["QUINCUNX_COMMAND"], "group"]
+    manager = ["--manager", os.environ["QUINCUNX_MANAGER"], "--json"]
+    listed = json.loads(subprocess.run([*operate, "list", *manager], text=True, capture_output=True, check=True).stdout)
+    # The other one is for messages.
+    number = next(group["group"] for group in listed["groups"] if group["runs"] != "writes")
+    asked = subprocess.run([*operate, "waits", str(number), *manager], text=True, capture_output=True, check=True)
+    return json.loads(asked.stdout)["waits"]
+
+
+def wait_for_waits(ranks: list[int], state: str) -> dict[str, Any]:
+    """The answer, once just these ranks are waited for, for that reason."""
+    for _ in range(100):
+        found = waits()
+        if [(rank["rank"], rank["state"]) for rank in found["waited_for"]] == [(rank, state) for rank in ranks] and found["waiting"]:
+            return found
+        time.sleep(0.05)
+    sys.exit(f"expected ranks {ranks} to be waited for, found {found}")
 
 
 class Analysed(unittest.TestCase):

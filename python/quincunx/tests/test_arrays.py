@@ -1,9 +1,11 @@
 """Groups and their operations on arrays, each test on three ranks of a fabric that `quincunx run` starts."""
 
+import os
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import needs
 from package import HERE, LIMIT_SECONDS, ROOT, OnRanks, one_address
@@ -45,6 +47,10 @@ class Arrays(OnRanks):
 
     def test_a_rank_that_dies_is_an_exception_at_the_others(self) -> None:
         self.hold()
+
+    def test_who_is_waited_for_is_said_while_ranks_hang(self) -> None:
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, WAITS=f"{folder}/go"):
+            self.hold()
 
     def test_ranks_that_disagree_hear_which_two_and_in_what(self) -> None:
         for design in ("epic-1", "epic-2", "epic-3", "ring", "tree", "direct"):

@@ -545,7 +545,7 @@ struct Question {
 
 impl Question {
     /// How long ranks have to answer: they look for instructions every few milliseconds.
-    const PATIENCE: std::time::Duration = std::time::Duration::from_secs(1);
+    const PATIENCE: std::time::Duration = std::time::Duration::from_millis(500);
 
     /// Waits until so many have answered, or time is up.
     async fn answers(&self, count: usize) -> BTreeMap<String, Answer> {

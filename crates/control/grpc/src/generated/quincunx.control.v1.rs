@@ -1395,7 +1395,7 @@ pub mod control_client {
                 .insert(GrpcMethod::new("quincunx.control.v1.Control", "ListNodes"));
             self.inner.unary(req, path, codec).await
         }
-        /// Which collective each rank of a group is in. Answers when all have said so, or after a second.
+        /// Which collective each rank of a group is in. Answers when all have said so, or after half a second.
         pub async fn ask_waits(
             &mut self,
             request: impl tonic::IntoRequest<super::AskWaitsRequest>,
@@ -1543,7 +1543,7 @@ pub mod control_server {
             tonic::Response<super::ListNodesResponse>,
             tonic::Status,
         >;
-        /// Which collective each rank of a group is in. Answers when all have said so, or after a second.
+        /// Which collective each rank of a group is in. Answers when all have said so, or after half a second.
         async fn ask_waits(
             &self,
             request: tonic::Request<super::AskWaitsRequest>,
