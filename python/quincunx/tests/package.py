@@ -38,6 +38,8 @@ class OnRanks(unittest.TestCase):
     programs: str
     # Options of `quincunx run` in all of them.
     everywhere: tuple[str, ...] = ()
+    # What the ranks of the last run have printed there.
+    errors: str
     target: Path
 
     @classmethod
@@ -52,6 +54,7 @@ class OnRanks(unittest.TestCase):
         started = [program, "run", "-n", str(ranks), *self.everywhere, *options, "--", *command]
         ended = subprocess.run(started, env=environment, text=True, capture_output=True, timeout=LIMIT_SECONDS)
         self.assertEqual(ended.returncode, 0, ended.stderr[-4000:] + ended.stdout[-1000:])
+        self.errors = ended.stderr
         return ended.stdout
 
     def hold(self, ranks: int = 3, options: tuple[str, ...] = ()) -> None:

@@ -49,8 +49,10 @@ class Arrays(OnRanks):
         self.hold()
 
     def test_who_is_waited_for_is_said_while_ranks_hang(self) -> None:
-        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, WAITS=f"{folder}/go"):
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, WAITS=f"{folder}/go", QUINCUNX_NOTICE="100ms"):
             self.hold()
+        # Nobody needs to ask: who waits hears it.
+        self.assertIn("quincunx: all_reduce of 4000 bytes, sum of f32 (number 2 of group 1): 1 of 3 ranks wait", self.errors)
 
     def test_ranks_that_disagree_hear_which_two_and_in_what(self) -> None:
         for design in ("epic-1", "epic-2", "epic-3", "ring", "tree", "direct"):

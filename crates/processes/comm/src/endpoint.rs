@@ -133,7 +133,7 @@ impl Endpoint {
         let (client, waker) = (rank.control().clone(), rank.waker());
         let counters = Arc::new(Counters::default());
         let (commands, received) = channel();
-        let worker = Worker::new(rank, received, Arc::clone(&counters));
+        let worker = Worker::new(rank, received, Arc::clone(&counters), options.notice.into());
         let end = Arc::new(OnceLock::new());
         let told = Arc::clone(&end);
         let thread = std::thread::Builder::new()

@@ -26,6 +26,7 @@ mod group;
 mod handle;
 mod job;
 mod joining;
+mod notice;
 mod options;
 mod peers;
 mod traffic;

@@ -33,6 +33,9 @@ pub struct Options {
     pub join_limit: Duration,
     /// How long a collective may take.
     pub limit: Duration,
+    /// After how long a rank that waits in a collective has it said on standard error whom for, and again after twice as long each time; zero:
+    /// never. One line for all who wait: the first of them prints it.
+    pub notice: Duration,
     /// How long to look for frames before sleeping; the design's nodes' own if none.
     pub spin: Option<Duration>,
     /// A file with what is shown to the manager: the connection is TLS then.
@@ -57,13 +60,14 @@ impl Options {
             switches: 0,
             join_limit: Duration::from_secs(30),
             limit: Duration::from_secs(1800),
+            notice: Duration::from_secs(5),
             spin: None,
             identity: None,
         }
     }
 
     /// What the environment says: `QUINCUNX_MANAGER` (HOST:PORT, several with commas if others stand by), `QUINCUNX_JOB`, `QUINCUNX_ADDRESS`, `QUINCUNX_DESIGN`, `QUINCUNX_SET`
-    /// (`KEY=VALUE`, several with commas), `QUINCUNX_IDENTITY`, `QUINCUNX_SPIN`, `QUINCUNX_SWITCHES`, and `RANK`, `WORLD_SIZE` and `LOCAL_WORLD_SIZE` as `torchrun` sets them. What is not said is as in
+    /// (`KEY=VALUE`, several with commas), `QUINCUNX_IDENTITY`, `QUINCUNX_SPIN`, `QUINCUNX_NOTICE`, `QUINCUNX_SWITCHES`, and `RANK`, `WORLD_SIZE` and `LOCAL_WORLD_SIZE` as `torchrun` sets them. What is not said is as in
     /// [`new`](Self::new), and the manager is on this machine.
     ///
     /// # Errors
@@ -113,6 +117,9 @@ impl Options {
         options.spin = said("QUINCUNX_SPIN")
             .map(|value| read("QUINCUNX_SPIN", &value, "a time such as 50us"))
             .transpose()?;
+        if let Some(notice) = said("QUINCUNX_NOTICE") {
+            options.notice = read("QUINCUNX_NOTICE", &notice, "a time such as 5s")?;
+        }
         options.identity = said("QUINCUNX_IDENTITY").map(PathBuf::from);
         Ok(options)
     }

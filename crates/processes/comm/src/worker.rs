@@ -4,6 +4,7 @@ use crate::CommError;
 use crate::counts::Counters;
 use crate::handle::Promise;
 use crate::job::{Chunk, Job, Spare};
+use crate::notice::{self, Notice};
 use crate::peers::{Peers, Receive, Send};
 use crate::traffic::EndpointTraffic;
 use quincunx_collective::{GroupId, Rank as RankNumber};
@@ -67,6 +68,7 @@ struct GroupQueue {
     /// Chunks under way, oldest first.
     under_way: VecDeque<Chunk>,
     depth: usize,
+    notice: Notice,
     /// It is given back when it is idle.
     is_released: bool,
 }
@@ -75,6 +77,8 @@ pub(crate) struct Worker {
     rank: Rank,
     commands: Receiver<Command>,
     counters: Arc<Counters>,
+    /// After how long it is told whom a group waits for.
+    notice: std::time::Duration,
     queues: BTreeMap<GroupId, GroupQueue>,
     peers: BTreeMap<GroupId, Peers>,
     over: BTreeMap<GroupId, CommError>,
@@ -95,11 +99,17 @@ struct Closing {
 }
 
 impl Worker {
-    pub(crate) fn new(rank: Rank, commands: Receiver<Command>, counters: Arc<Counters>) -> Self {
+    pub(crate) fn new(
+        rank: Rank,
+        commands: Receiver<Command>,
+        counters: Arc<Counters>,
+        notice: std::time::Duration,
+    ) -> Self {
         Self {
             rank,
             commands,
             counters,
+            notice,
             queues: BTreeMap::new(),
             peers: BTreeMap::new(),
             over: BTreeMap::new(),
@@ -162,6 +172,7 @@ impl Worker {
                 }
                 self.take_groups();
                 self.end_late(now);
+                self.tell_waits(now);
                 if self.is_closed(now) {
                     return Ok(());
                 }
@@ -348,6 +359,7 @@ impl Worker {
         job.under_way -= 1;
         if job.under_way == 0 && job.is_begun() {
             let job = queue.jobs.pop_front().expect("the front");
+            queue.notice.reset();
             Counters::add(&self.counters.ended, 1);
             self.rank.note_end(group);
             end(job, Ok(()));
@@ -375,7 +387,8 @@ impl Worker {
                 for group in ready {
                     let (me, ranks) = (group.rank, usize::from(group.ranks));
                     let (jobs, under_way) = (VecDeque::new(), VecDeque::new());
-                    let queue = GroupQueue { me, ranks, jobs, under_way, depth: DEPTH, is_released: false };
+                    let (depth, notice) = (DEPTH, Notice::after(self.notice));
+                    let queue = GroupQueue { me, ranks, jobs, under_way, depth, notice, is_released: false };
                     self.queues.insert(group.id, queue);
                     if group.fabric == FabricKind::Mesh {
                         self.peers.insert(group.id, Peers::new(group.id, me.0));
@@ -420,6 +433,15 @@ impl Worker {
             let text = "expected the end of a collective or message in time, found none; see whether all ranks call the same, and run";
             self.end_group(group, CommError::TimedOut(text.into()));
             self.rank.abandon(group);
+        }
+    }
+
+    /// Has it said whom the ranks of a group wait for.
+    fn tell_waits(&mut self, now: Instant) {
+        for (&group, queue) in &mut self.queues {
+            if queue.notice.is_due(!queue.jobs.is_empty(), now) {
+                notice::tell(self.rank.control().clone(), group, queue.me.0);
+            }
         }
     }
 
