@@ -6,7 +6,8 @@ use crate::cluster::{Cluster, WAIT, config, fast, names, request};
 use quincunx_collective::{Collective, DataType, GroupId, Rank, ReduceOp};
 use quincunx_control::{Call, Fallback, GroupState, InitGroupError, Instruction, Report, Standing};
 use quincunx_control_grpc::{
-    ClientConfig, ClientError, ControlClient, GroupName, Holder, ManagerAddress, ManagerServer, ServerConfig,
+    ClientConfig, ClientError, ControlClient, GroupName, Holder, ManagerAddress, ManagerServer, Reason,
+    ServerConfig,
 };
 use quincunx_design::{Node, Peer, Settings, Value};
 use quincunx_designs::CATALOG;
@@ -161,6 +162,33 @@ fn ranks_that_have_called_different_collectives_are_what_a_group_ends_by() {
     assert!(failure.is_disagreement() && failure.reason.contains(found), "{failure}");
     let why = cluster.client.explain_group(&GroupName::Number(group)).unwrap();
     assert_eq!(why.reason, failure.reason);
+}
+
+#[test]
+fn who_asks_for_whom_a_group_waits_hears_what_ranks_answer_and_who_does_not() {
+    let cluster = Cluster::start(1, 3, config());
+    let group = cluster.init_group(&request(3, "epic-3")).unwrap().group;
+    let waits = std::thread::scope(|scope| {
+        let asked = scope.spawn(|| cluster.client.ask_waits(&GroupName::Number(group)).unwrap());
+        let sum = (ReduceOp::Sum.into(), DataType::F32);
+        for (rank, called) in [("rank-0", 2), ("rank-1", 1)] {
+            assert_eq!(cluster.next(rank), Instruction::TellCalls(group));
+            let calls =
+                (1..=called).map(|number| Call::new(number, Collective::AllReduce, sum, 64)).collect();
+            let standing = Standing { complete: 1, idle: Duration::from_millis(70) };
+            cluster.nodes[rank].report(group, Report::Called { calls, is_stalled: false, standing });
+        }
+        // Rank 2 is asked, and says nothing.
+        asked.join().unwrap()
+    });
+    assert_eq!((waits.number(), waits.waiting()), (Some(2), (vec![0], Duration::from_millis(70))));
+    let [(1, Reason::NotCalled { last: Some(last), .. }), (2, Reason::Silent)] = waits.waited_for()[..]
+    else {
+        panic!("{waits}")
+    };
+    assert_eq!(last.number, 1);
+    let unknown = cluster.client.ask_waits(&GroupName::Name("nobody".into())).unwrap_err().to_string();
+    assert!(unknown.contains("expected a group that exists, found none; list the groups"), "{unknown}");
 }
 
 #[test]
