@@ -155,6 +155,19 @@ impl LoopbackFabric {
         self.client.list_groups().unwrap().iter().map(|group| group.summary.group.0).collect()
     }
 
+    /// Waits until nodes hold nothing of any group.
+    pub(crate) fn expect_nothing_held(&self) {
+        let end = Instant::now() + std::time::Duration::from(LIMIT);
+        loop {
+            let nodes = self.client.list_nodes().unwrap();
+            if nodes.iter().all(|node| node.uses.is_empty()) {
+                return;
+            }
+            assert!(Instant::now() < end, "expected nothing held, found {nodes:?}");
+            thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
+
     /// Waits until the manager knows of so many groups, and nodes hold something of so many and no more.
     pub(crate) fn expect_groups(&self, count: usize) {
         let end = Instant::now() + std::time::Duration::from(LIMIT);
