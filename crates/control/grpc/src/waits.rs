@@ -124,10 +124,11 @@ impl fmt::Display for Waits {
                 )?;
                 if waited_for.is_empty() {
                     let ranks: Vec<String> = waiting.iter().map(ToString::to_string).collect();
-                    let (noun, ranks) = (if ranks.len() == 1 { "rank" } else { "ranks" }, ranks.join(", "));
+                    let (noun, verb) = if ranks.len() == 1 { ("rank", "has") } else { ("ranks", "have") };
+                    let ranks = ranks.join(", ");
                     write!(
                         f,
-                        "\n  all ranks have called it, and {noun} {ranks} not ended it: it is on its way, or the network is at fault"
+                        "\n  all ranks have called it, and {noun} {ranks} {verb} not ended it: it is on its way, or the network is at fault"
                     )?;
                 }
             }
@@ -224,7 +225,7 @@ mod tests {
         let waits = waits(vec![rank(2, 2), rank(1, 2), rank(2, 3)]);
         assert_eq!((waits.number(), waits.waiting().0, places(&waits)), (Some(2), vec![1], vec![]));
         let text = waits.to_string();
-        assert!(text.contains("all ranks have called it, and rank 1 not ended it"), "{text}");
+        assert!(text.contains("all ranks have called it, and rank 1 has not ended it"), "{text}");
     }
 
     #[test]
