@@ -7,8 +7,8 @@ use quincunx_design::Catalog;
 use quincunx_scenario::{DataSheet, Override, Scenario};
 use quincunx_sim::Interrupted;
 use quincunx_sim::layer::{
-    KernelKind, LayerError, LayerRequest, MeasuredKernel, Profile, TRACE_INTERVALS, find_schedule,
-    measure_over_time, profile, write_trace,
+    KernelKind, LayerError, LayerMeasurement, LayerRequest, MeasuredKernel, Profile, TRACE_INTERVALS,
+    find_schedule, measure_over_time, profile, write_trace,
 };
 use quincunx_units::Duration;
 use rows::{header, line, row};
@@ -21,10 +21,11 @@ use std::time::Instant;
 
 use crate::Failure;
 use crate::interrupt::{self, is_set};
+use crate::options::SeedOptions;
 use crate::out::say;
 use crate::progress::{bar, estimate};
 use crate::results::{Printed, envelope};
-use crate::sweeps::run_all;
+use crate::sweeps::{Means, add_error, run_all, say_error};
 
 /// `quincunx sim layer`.
 #[derive(Args)]
@@ -61,9 +62,8 @@ pub(crate) struct Layer {
     /// Set a key of the fabric, of the machine or of a design: machine.sms=132
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Override>,
-    /// Seed of all random choices: the same seed gives the same run
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    #[command(flatten)]
+    seed_options: SeedOptions,
     /// Write when kernels ran, and over time the SMs of each, links and merging tables, to this file for ui.perfetto.dev; one design
     #[arg(long, value_name = "FILE.pftrace")]
     trace: Option<PathBuf>,
@@ -85,12 +85,17 @@ impl Layer {
             .map(|unit| scenario.design(catalog, unit.design).map_err(Failure::input))
             .collect::<Result<_, Failure>>()?;
         scenario.refuse_unused(&units).map_err(Failure::input)?;
-        let trace = self.trace_file(schedules.len())?;
+        let trace = self.trace_file(schedules.len() as u64 * self.seed_options.seeds)?;
         let intervals = if trace.is_some() { TRACE_INTERVALS } else { INTERVALS };
         let stop = interrupt::flag()?;
-        let progress = bar(schedules.len());
-        let run = |schedule| {
-            let request = LayerRequest { scenario: scenario.clone(), schedule, seed: self.seed };
+        let seeds = self.seed_options.seeds;
+        let runs: Vec<_> = schedules
+            .iter()
+            .flat_map(|&schedule| self.seed_options.all().map(move |seed| (schedule, seed)))
+            .collect();
+        let progress = bar(runs.len());
+        let run = |(schedule, seed)| {
+            let request = LayerRequest { scenario: scenario.clone(), schedule, seed };
             let began = Instant::now();
             let result = measure_over_time(&request, catalog, Some(intervals), &mut |at| {
                 progress.set_message(format!("{}: {}", schedule.name(), estimate(at, began.elapsed())));
@@ -99,31 +104,41 @@ impl Layer {
             progress.inc(1);
             result
         };
-        let name = |place: usize| schedules[place].name();
+        let name = |place: usize| runs[place].0.name();
         let stopped = |place, error: &LayerError| match error {
             LayerError::Stopped(Interrupted { after }) => Some(format!("{} at {after}", name(place))),
             _ => None,
         };
         let mut measured = Vec::new();
-        let done = |place, found| measured.push((name(place), found));
-        let interrupted = run_all(schedules.clone(), &stop, run, stopped, done);
+        let mut means = Means::new(seeds);
+        let done = |place, found| {
+            means.add(place, found, |found| measured.push((name(place), LayerMeasurement::mean(found))));
+        };
+        let interrupted = run_all(runs.clone(), &stop, run, stopped, done);
         progress.finish_and_clear();
         let interrupted = interrupted.map_err(Failure::input)?;
-        if let (Some((path, file)), Some((_, found))) = (trace, measured.first()) {
+        if let (Some((path, file)), Some((_, (found, _)))) = (trace, measured.first()) {
             write_trace(found, BufWriter::new(file)).map_err(|error| unwritable(path, &error))?;
         }
         let is_complete = measured.len() == schedules.len();
-        let baseline = measured.last().filter(|_| is_complete).map(|(name, last)| (*name, last));
+        let baseline = measured.last().filter(|_| is_complete).map(|(name, (last, _))| (*name, last));
         let part = scenario.layer.part.as_str();
         if self.printed.is_for_programs() {
             let rows: Vec<Value> = measured
                 .iter()
-                .map(|(name, found)| row((part, &self.fabric), name, found, baseline))
+                .map(|(name, (found, error))| {
+                    let mut row = row((part, &self.fabric), name, found, baseline);
+                    add_error(&mut row, seeds, *error);
+                    row
+                })
                 .collect();
             self.printed.print(&envelope("sim layer", &rows));
         } else {
             say!("{}", header());
-            measured.iter().for_each(|(name, found)| say!("{}", line(name, found, baseline)));
+            for (name, (found, error)) in &measured {
+                say!("{}", line(name, found, baseline));
+                say_error(seeds, *error);
+            }
             if let Some((profile, sheet)) = profile(&scenario.machine).map_err(Failure::input)? {
                 say!("{}", roofline(&profile, sheet));
             }
@@ -132,11 +147,11 @@ impl Layer {
     }
 
     /// The file of the trace, so that a name that cannot be written is told before anything runs.
-    fn trace_file(&self, designs: usize) -> Result<Option<(&Path, File)>, Failure> {
+    fn trace_file(&self, runs: u64) -> Result<Option<(&Path, File)>, Failure> {
         let Some(path) = self.trace.as_deref() else { return Ok(None) };
-        if designs > 1 {
+        if runs > 1 {
             return Err(Failure::Input(format!(
-                "expected one design with --trace, found {designs}; write one at a time"
+                "expected one design and one seed with --trace, found {runs} runs; write one at a time"
             )));
         }
         let file = File::create(path).map_err(|error| unwritable(path, &error))?;

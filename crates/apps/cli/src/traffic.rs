@@ -17,7 +17,7 @@ use crate::options::{OutputOptions, SeedOptions};
 use crate::out::say;
 use crate::progress::{bar, position};
 use crate::results::{Printed, envelope};
-use crate::sweeps::run_all;
+use crate::sweeps::{Means, run_all};
 
 /// `quincunx sim traffic`.
 #[derive(Args)]
@@ -89,19 +89,9 @@ impl Traffic {
             TrafficError::Stopped(Interrupted { after }) => Some(format!("{} at {after}", runs[place].0)),
             _ => None,
         };
-        // The runs of an offer; what stands there of one that was stopped goes with the next.
-        let (mut rows, mut of_offer, mut number) = (Vec::new(), Vec::new(), 0);
-        let interrupted = run_all(runs.clone(), &stop, run, stopped, |place, measured| {
-            if place / seeds as usize != number {
-                number = place / seeds as usize;
-                of_offer.clear();
-            }
-            of_offer.push(measured);
-            if of_offer.len() < seeds as usize {
-                return;
-            }
-            let (offered, (mean, error)) = (runs[place].0, TrafficMeasurement::mean(&of_offer));
-            of_offer.clear();
+        let (mut rows, mut means) = (Vec::new(), Means::new(seeds));
+        let mut done = |offered, measured: &[TrafficMeasurement]| {
+            let (mean, error) = TrafficMeasurement::mean(measured);
             let mut row = row(offered, &mean);
             if seeds > 1 {
                 row["seeds"] = json!(seeds);
@@ -117,6 +107,9 @@ impl Traffic {
                 });
             }
             rows.push(row);
+        };
+        let interrupted = run_all(runs.clone(), &stop, run, stopped, |place, measured| {
+            means.add(place, measured, |measured| done(runs[place].0, measured));
         });
         progress.finish_and_clear();
         let interrupted = interrupted.map_err(Failure::input)?;

@@ -13,10 +13,11 @@ use std::ops::ControlFlow;
 
 use crate::Failure;
 use crate::interrupt::{self, is_set};
+use crate::options::SeedOptions;
 use crate::out::say;
 use crate::progress::{bar, position};
 use crate::results::{Printed, envelope};
-use crate::sweeps::run_all;
+use crate::sweeps::{Means, add_error, run_all, say_error};
 
 /// `quincunx sim train`.
 #[derive(Args)]
@@ -51,9 +52,8 @@ pub(crate) struct Train {
     /// Set a key of the fabric, of a design or of the training: train.fusion=25MiB
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Override>,
-    /// Seed of all random choices: the same seed gives the same run
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    #[command(flatten)]
+    seed_options: SeedOptions,
     #[command(flatten)]
     printed: Printed,
 }
@@ -66,8 +66,13 @@ impl Train {
             self.design.iter().map(find).collect::<Result<_, Failure>>()?;
         scenario.refuse_unused(&designs).map_err(Failure::input)?;
         let stop = interrupt::flag()?;
-        let progress = bar(designs.len());
-        let run = |design: &'static dyn AnyDesign| {
+        let seeds = self.seed_options.seeds;
+        let runs: Vec<(&'static dyn AnyDesign, u64)> = designs
+            .iter()
+            .flat_map(|&design| self.seed_options.all().map(move |seed| (design, seed)))
+            .collect();
+        let progress = bar(runs.len());
+        let run = |(design, seed): (&'static dyn AnyDesign, u64)| {
             let request = Request {
                 scenario: scenario.clone(),
                 design,
@@ -76,7 +81,7 @@ impl Train {
                 size: ByteCount::new(0),
                 contents: Contents::LengthOnly,
                 background: None,
-                seed: self.seed,
+                seed,
             };
             let result = measure_training(&request, &mut |at| {
                 progress.set_message(format!("{}: at {}", design.name(), position(at)));
@@ -85,7 +90,7 @@ impl Train {
             progress.inc(1);
             result
         };
-        let name = |place: usize| designs[place].name();
+        let name = |place: usize| runs[place].0.name();
         let stopped = |place, error: &TrainingError| match error {
             TrainingError::Run { size, error: MeasureError::Stopped(Interrupted { after }) } => {
                 Some(format!("{} {size} at {after}", name(place)))
@@ -93,8 +98,11 @@ impl Train {
             _ => None,
         };
         let mut measured = Vec::new();
-        let done = |place, found| measured.push((name(place), found));
-        let interrupted = run_all(designs.clone(), &stop, run, stopped, done);
+        let mut means = Means::new(seeds);
+        let done = |place, found| {
+            means.add(place, found, |found| measured.push((name(place), TrainingMeasurement::mean(found))));
+        };
+        let interrupted = run_all(runs.clone(), &stop, run, stopped, done);
         progress.finish_and_clear();
         let interrupted = interrupted.map_err(|error| match error {
             TrainingError::Wrong { .. } => Failure::Wrong(error.to_string()),
@@ -102,13 +110,20 @@ impl Train {
         })?;
         let is_complete = measured.len() == designs.len();
         let baseline =
-            measured.last().filter(|_| is_complete).map(|(name, last)| (*name, last.iteration.time));
+            measured.last().filter(|_| is_complete).map(|(name, (last, _))| (*name, last.iteration.time));
         if self.printed.is_for_programs() {
-            let rows: Vec<Value> = measured.iter().map(|(name, found)| row(name, found, baseline)).collect();
-            self.printed.print(&envelope("sim train", &rows));
+            let row = |(name, (found, error)): &(&str, (TrainingMeasurement, Duration))| {
+                let mut row = row(name, found, baseline);
+                add_error(&mut row, seeds, *error);
+                row
+            };
+            self.printed.print(&envelope("sim train", &measured.iter().map(row).collect::<Vec<_>>()));
         } else {
             say!("{}", header());
-            measured.iter().for_each(|(name, found)| say!("{}", line(name, found, baseline)));
+            for (name, (found, error)) in &measured {
+                say!("{}", line(name, found, baseline));
+                say_error(seeds, *error);
+            }
         }
         Failure::unless_all(designs.len(), measured.len(), &interrupted)
     }

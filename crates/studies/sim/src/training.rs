@@ -6,6 +6,7 @@
 //! for each other's acknowledges, `hosts.lockstep`, is up to 0.4 % off). Where frames
 //! may be lost or marked nothing is repeated, and all are simulated at their own length.
 
+use crate::measurement::standard_error;
 use crate::progress::ProgressFn;
 use crate::{Contents, MeasureError, Measurement, Outputs, Request, measure};
 use quincunx_collective::Collective;
@@ -29,6 +30,32 @@ pub struct TrainingMeasurement {
 }
 
 impl TrainingMeasurement {
+    /// The mean of one request's runs with several seeds, and the standard error of the iteration's time. Buckets differ from
+    /// seed to seed where ranks send what is ready: a mean of several has none.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn mean(runs: &[Self]) -> (Self, Duration) {
+        if let [only] = runs {
+            return (only.clone(), Duration::ZERO);
+        }
+        let (first, count) = (runs.first().expect("a run at least"), runs.len() as u64);
+        let mean = |of: fn(&Iteration) -> Duration| {
+            runs.iter().map(|run| of(&run.iteration)).sum::<Duration>() / count
+        };
+        let iteration = Iteration {
+            time: mean(|iteration| iteration.time),
+            compute: mean(|iteration| iteration.compute),
+            communication: mean(|iteration| iteration.communication),
+            buckets: Vec::new(),
+        };
+        let steps = runs.iter().map(|run| run.steps).sum();
+        (
+            Self { iteration, steps, ..first.clone() },
+            standard_error(runs.iter().map(|run| run.iteration.time)),
+        )
+    }
+
     /// Samples that all ranks together train in a second.
     pub fn samples_per_second(&self) -> f64 {
         self.iteration.samples_per_second(u64::from(self.batch) * u64::from(self.ranks))

@@ -78,7 +78,7 @@ fn a_trace_of_a_layer_is_written_for_one_design_and_refused_for_several() {
     let trace = path.to_str().unwrap();
     let refused = layer(&["--sublayer", "L2", "--design", "cais,t3", "--trace", trace]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(error(&refused).contains("expected one design with --trace, found 2"));
+    assert!(error(&refused).contains("expected one design and one seed with --trace, found 2 runs"));
     assert!(!path.exists(), "nothing is written of what is refused");
     let output = layer(&["--sublayer", "L2", "--design", "cais", "--trace", trace]);
     assert_eq!(output.status.code(), Some(0));
@@ -105,4 +105,38 @@ fn report_draws_a_layer_over_time_and_says_what_it_was() {
     {
         assert!(page.contains(shown), "{shown}");
     }
+}
+
+#[test]
+fn rows_of_several_seeds_are_means_with_their_error() {
+    let run = |options: &[&str]| {
+        let all = [&["--sublayer", "L2", "--design", "cais", "--json"], options].concat();
+        json(&layer(&all))["rows"][0].clone()
+    };
+    let time = |row: &Value| row["time_us"].as_f64().expect("a time");
+    let ([first, second], both) = (["1", "2"].map(|seed| run(&["--seed", seed])), run(&["--seeds", "2"]));
+    assert_ne!(time(&first), time(&second), "chance decides something");
+    assert!((time(&both) - (time(&first) + time(&second)) / 2.0).abs() < 1e-3, "{both}");
+    let of_mean = both["time_stderr_us"].as_f64().expect("an error");
+    assert!((of_mean - (time(&first) - time(&second)).abs() / 2.0).abs() < 1e-3, "{both}");
+    let counted = |row: &Value| row["sub_layers"][0]["counted"]["ended"]["all"].as_u64().expect("a count");
+    assert_eq!(counted(&both), counted(&first) + counted(&second));
+    let refused = layer(&["--sublayer", "L2", "--design", "cais", "--seeds", "2", "--trace", "/dev/null"]);
+    assert!(error(&refused).contains("one design and one seed"), "{}", error(&refused));
+}
+
+#[test]
+fn an_iteration_of_several_seeds_is_a_mean_with_its_error() {
+    let run = |options: &[&str]| {
+        let train =
+            ["sim", "train", "--model", "googlenet", "--design", "ring", "--fabric", "star-4", "--json"];
+        let lossy =
+            ["--set", "loss.probability=0.001", "--set", "train.cycle=0s", "--set", "train.overlap=false"];
+        json(&quincunx(&[&train[..], &lossy, options].concat()))["rows"][0].clone()
+    };
+    let time = |row: &Value| row["time_us"].as_f64().expect("a time");
+    let ([first, second], both) = (["1", "2"].map(|seed| run(&["--seed", seed])), run(&["--seeds", "2"]));
+    assert_ne!(time(&first), time(&second), "chance decides something");
+    assert!((time(&both) - (time(&first) + time(&second)) / 2.0).abs() < 1e-3, "{both}");
+    assert!(both["time_stderr_us"].as_f64().is_some_and(|error| error > 0.0) && both["seeds"] == 2);
 }

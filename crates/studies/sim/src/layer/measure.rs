@@ -2,6 +2,7 @@
 
 use super::run::{LayerError, LayerOutcome, LayerRun, machine, run_sampled};
 use super::samples::SeriesOf;
+use crate::measurement::standard_error;
 use crate::memory_fabric::MemoryFabric;
 use crate::progress::{Progress, ProgressFn};
 use crate::{Contents, Outputs, Request, measure};
@@ -57,6 +58,28 @@ pub struct LayerMeasurement {
 }
 
 impl LayerMeasurement {
+    /// The mean of one request's runs with several seeds, and the standard error of its time. Counts are sums and peaks over all of them;
+    /// a mean of several has no kernels, and nothing over time.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn mean(runs: &[Self]) -> (Self, Duration) {
+        if let [only] = runs {
+            return (only.clone(), Duration::ZERO);
+        }
+        let (first, count) = (runs.first().expect("a run at least"), runs.len() as u64);
+        let part = |(place, part): (usize, &PartMeasurement)| {
+            let of_part = runs.iter().map(|run| &run.parts[place].outcome);
+            PartMeasurement { outcome: LayerOutcome::mean(of_part), ..part.clone() }
+        };
+        let mean = Self {
+            parts: first.parts.iter().enumerate().map(part).collect(),
+            time: runs.iter().map(|run| run.time).sum::<Duration>() / count,
+            ..first.clone()
+        };
+        (mean, standard_error(runs.iter().map(|run| run.time)))
+    }
+
     /// The mean over sub-layers of how busy links were, over all links and both directions (CAIS figure 15).
     pub fn link_utilisation(&self) -> f64 {
         let all: f64 = self.parts.iter().map(|part| part.outcome.link_utilisation).sum();

@@ -81,6 +81,35 @@ pub struct LayerOutcome<P> {
     pub memories: Vec<P>,
 }
 
+impl LayerOutcome<LengthOnly> {
+    /// Of several runs; what is counted is of all of them, and nothing is said over time.
+    pub(super) fn mean<'a>(runs: impl Iterator<Item = &'a Self> + Clone) -> Self {
+        let count = runs.clone().count() as u64;
+        let share = |of: fn(&Self) -> f64| runs.clone().map(of).sum::<f64>() / count as f64;
+        let sum = |of: fn(&Self) -> u64| runs.clone().map(of).sum::<u64>();
+        let mut counted = BTreeMap::new();
+        for (&name, &(all, most)) in runs.clone().flat_map(|run| &run.counted) {
+            let (sum, peak) = counted.entry(name).or_insert((0, 0));
+            *sum += all;
+            *peak = most.max(*peak);
+        }
+        Self {
+            time: runs.clone().map(|run| run.time).sum::<Duration>() / count,
+            sm_utilisation: share(|run| run.sm_utilisation),
+            link_utilisation: share(|run| run.link_utilisation),
+            directions: [share(|run| run.directions[0]), share(|run| run.directions[1])],
+            busy_over_time: BusyOverTime::default(),
+            over_time: None,
+            kernels: Vec::new(),
+            packets: sum(|run| run.packets) / count,
+            steps: sum(|run| run.steps) / count,
+            drops: sum(|run| run.drops),
+            counted,
+            memories: Vec::new(),
+        }
+    }
+}
+
 /// Why there is none.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum LayerError {
