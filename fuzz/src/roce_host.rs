@@ -57,7 +57,7 @@ pub fn check(bytes: &[u8]) {
         expected_psn: FIRST,
         acknowledge_every: Packets::new(1 + u32::from(input.below(4))),
         retry_timeout: Duration::from_micros(300),
-        retry_count: input.below(3),
+        retry_count: input.below(3).into(),
         rnr_timer: 1,
         rnr_retry_count: input.below(8),
         credits: true,

@@ -22,6 +22,7 @@ from typing import Any
 
 from quincunx import _core
 from quincunx._arrays import described
+from quincunx._calling import calling
 from quincunx._command import InputError
 from quincunx._core import EndpointError, GroupError, __version__
 from quincunx.analysis import check, curves, jobs, reproduce, sim, sweep
@@ -112,8 +113,12 @@ class Group:
         """Groups of those that name the same color, in this group's order. Every rank calls it."""
         return Group(self._core.split(color))
 
+    def waits(self) -> str:
+        """Whom its ranks wait for, in words: what `quincunx group waits` prints. For a thread beside one that waits."""
+        return self._core.waits()
+
     def _run(self, wait: bool, operation: str, source: Any, sink: Any, **options: Any) -> Pending | None:
-        handle = self._core.start(operation, source, sink, **options)
+        handle = self._core.start(operation, source, sink, at=calling(), **options)
         if not wait:
             return Pending(handle)
         handle.wait()

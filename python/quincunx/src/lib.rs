@@ -7,7 +7,8 @@ use memory::{Memory, Pending};
 use pyo3::exceptions::{PyTimeoutError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use quincunx_comm::{
-    Buffers, CommError, DataType, Nothing, Op, Operation, Options, ParseNameError, Sink, Source,
+    Buffers, CallSite, CommError, DataType, Nothing, Op, Operation, Options, ParseNameError, Place, Sink,
+    Source,
 };
 use std::str::FromStr;
 use std::sync::Arc;
@@ -193,6 +194,11 @@ impl Group {
         py.detach(|| self.0.split(color)).map(Self).map_err(raised)
     }
 
+    /// Whom the ranks wait for, in words.
+    fn waits(&self, py: Python<'_>) -> PyResult<String> {
+        py.detach(|| self.0.waits()).map(|waits| waits.to_string()).map_err(raised)
+    }
+
     /// Begins one message to several ranks, from memory as `start` takes it.
     #[pyo3(signature = (source, to, *, tag=0))]
     fn multi_write(
@@ -210,8 +216,8 @@ impl Group {
     }
 
     /// Begins an operation on memory that is given as objects with a buffer, or as (address, bytes, owner). With `queue`, memory that
-    /// is in use is waited for, else it is refused.
-    #[pyo3(signature = (operation, source=None, sink=None, *, element=None, op=None, peer=None, tag=0, queue=false))]
+    /// is in use is waited for, else it is refused. `at`: file and line of whoever calls.
+    #[pyo3(signature = (operation, source=None, sink=None, *, element=None, op=None, peer=None, tag=0, queue=false, at=None))]
     #[expect(clippy::too_many_arguments, reason = "as many as an operation has")]
     fn start(
         &self,
@@ -224,6 +230,7 @@ impl Group {
         peer: Option<u16>,
         tag: u32,
         queue: bool,
+        at: Option<(&str, u32)>,
     ) -> PyResult<Handle> {
         let source = source.map(|object| Memory::of(object, false)).transpose()?;
         let sink = sink.map(|object| Memory::of(object, true)).transpose()?;
@@ -273,7 +280,8 @@ impl Group {
             sender = Some(from);
             handle
         } else {
-            self.0.start(asked, Buffers { source: from, sink: to }).map_err(raised)?
+            let site = at.map(|(file, line)| CallSite::Other(Place { file: file.into(), line }));
+            self.0.start_at(site, asked, Buffers { source: from, sink: to }).map_err(raised)?
         };
         Pending::keep(py, &handle, source, sink);
         Ok(Handle { handle, sender })

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import disagreements
 import numpy
-from package import expect_groups_at_the_manager, is_told, wait_for_waits, waits
+from package import asked_of_group, expect_groups_at_the_manager, is_told, wait_for_waits, waits
 
 import quincunx
 
@@ -209,23 +209,53 @@ def who_is_waited_for_is_said_while_ranks_hang(group: quincunx.Group) -> None:
     group.all_gather(numpy.array([os.getpid()]), processes)
     values = numpy.ones(1000, numpy.float32)
     if group.rank == 0:
+        line = sys._getframe().f_lineno + 1
         pending = group.all_reduce(values, wait=False)
         busy = wait_for_waits([1, 2], "not_called")
-        assert busy["call"] == "all_reduce of 4000 bytes, sum of f32" and busy["number"] == 2, busy
-        assert "has not called it: its last, all_gather of 8 bytes, i64 (number 1), ended " in busy["waited_for"][0]["reason"], busy
+        assert busy["call"] == f"all_reduce of 4000 bytes, sum of f32 at {__file__}:{line}" and busy["number"] == 2, busy
+        reason = busy["waited_for"][0]["reason"]
+        assert "has not called it: its last, all_gather of 8 bytes, i64 at " in reason and " (number 1), ended " in reason, busy
         os.kill(processes[1, 0], signal.SIGSTOP)
         try:
             stopped = waits()
             reasons = [(rank["rank"], rank["state"]) for rank in stopped["waited_for"]]
-            assert reasons == [(1, "silent"), (2, "not_called")] and stopped["waiting"] == [0], stopped
+            assert reasons == [(1, "stopped"), (2, "not_called")] and stopped["waiting"] == [0], stopped
         finally:
             os.kill(processes[1, 0], signal.SIGCONT)
+        assert f"{__file__}:{line} (number 2 of group " in group.waits(), group.waits()
         pathlib.Path(os.environ["WAITS"]).touch()
         pending.wait()
         return
     while not pathlib.Path(os.environ["WAITS"]).exists():
         time.sleep(0.01)
     group.all_reduce(values)
+
+
+def the_rank_that_is_slow_is_named(group: quincunx.Group) -> None:
+    values = numpy.ones(1000, numpy.float32)
+    for _ in range(10):
+        if group.rank == 5:
+            time.sleep(0.005)
+        group.all_reduce(values)
+    if group.rank == 0:
+        late = [rank["late"] for rank in asked_of_group("calls")["calls"]["ranks"]]
+        assert all(rank["calls"] == 10 for rank in late), late
+        assert max(range(group.size), key=lambda rank: late[rank]["last"]) == 5 and late[5]["mean_us"] > 3000, late
+
+
+def a_pause_is_no_death(group: quincunx.Group) -> None:
+    """Rank 0 stops rank 1's process in the middle of what all do; later it goes on where it was."""
+    processes = numpy.zeros((group.size, 1), numpy.int64)
+    group.all_gather(numpy.array([os.getpid()]), processes)
+    values = numpy.empty(100_000, numpy.float32)
+    for turn in range(60):
+        if group.rank == 0 and turn == 20:
+            other = int(processes[1, 0])
+            os.kill(other, signal.SIGSTOP)
+            threading.Timer(2.5, os.kill, (other, signal.SIGCONT)).start()
+        values[:] = group.rank + turn
+        group.all_reduce(values)
+        assert (values == group.size * turn + group.size * (group.size - 1) // 2).all(), turn
 
 
 def ranks_that_disagree_hear_which_two_and_in_what(group: quincunx.Group) -> None:

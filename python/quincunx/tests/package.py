@@ -84,15 +84,20 @@ def expect_groups_at_the_manager(count: int) -> None:
     sys.exit(f"expected {count} groups at the manager, found {found}")
 
 
-def waits() -> dict[str, Any]:
-    """Asked by a rank: whom the job's ranks wait for in their collectives, as `group waits --json` has it."""
+def asked_of_group(question: str) -> dict[str, Any]:
+    """Asked by a rank: what `group waits --json` or `group calls --json` says of the job's collectives."""
     operate = [os.environ["QUINCUNX_COMMAND"], "group"]
     manager = ["--manager", os.environ["QUINCUNX_MANAGER"], "--json"]
     listed = json.loads(subprocess.run([*operate, "list", *manager], text=True, capture_output=True, check=True).stdout)
     # The other one is for messages.
     number = next(group["group"] for group in listed["groups"] if group["runs"] != "writes")
-    asked = subprocess.run([*operate, "waits", str(number), *manager], text=True, capture_output=True, check=True)
-    return json.loads(asked.stdout)["waits"]
+    asked = subprocess.run([*operate, question, str(number), *manager], text=True, capture_output=True, check=True)
+    return json.loads(asked.stdout)
+
+
+def waits() -> dict[str, Any]:
+    """Whom the job's ranks wait for in their collectives."""
+    return asked_of_group("waits")["waits"]
 
 
 def wait_for_waits(ranks: list[int], state: str) -> dict[str, Any]:
@@ -117,7 +122,7 @@ class Analysed(unittest.TestCase):
 
 
 def is_told(text: str, kind: str) -> bool:
-    """Whether an error says what differs, and names rank 1 and one other: whoever had come by then."""
+    """Whether an error says what differs, and names rank 1 and one other, whoever had come by then, each with its line of the program."""
     others = sum(f"rank {other} (" in text for other in (0, 2, 3))
     what = kind.split(" of ")[0].split(" in ")[0]
-    return "expected all ranks of group " in text and f"another {what}: " in text and "rank 1 (" in text and others == 1
+    return "expected all ranks of group " in text and f"another {what}: " in text and "rank 1 (" in text and others == 1 and text.count(".py:") == 2

@@ -52,7 +52,16 @@ class Arrays(OnRanks):
         with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, WAITS=f"{folder}/go", QUINCUNX_NOTICE="100ms"):
             self.hold()
         # Nobody needs to ask: who waits hears it.
-        self.assertIn("quincunx: all_reduce of 4000 bytes, sum of f32 (number 2 of group 1): 1 of 3 ranks wait", self.errors)
+        told = r"quincunx: all_reduce of 4000 bytes, sum of f32 at \S+arrays_on_ranks.py:\d+ \(number 2 of group 1\): 1 of 3 ranks wait"
+        self.assertRegex(self.errors, told)
+
+    def test_the_rank_that_is_slow_is_named(self) -> None:
+        self.hold(ranks=8)
+
+    def test_a_pause_is_no_death(self) -> None:
+        for design in ("epic-1", "epic-2", "epic-3", "ring"):
+            with self.subTest(design):
+                self.hold(options=("--design", design))
 
     def test_ranks_that_disagree_hear_which_two_and_in_what(self) -> None:
         for design in ("epic-1", "epic-2", "epic-3", "ring", "tree", "direct"):
@@ -121,6 +130,12 @@ class InC(OnRanks):
 
     def test_the_example_in_c_compiles_and_adds_up(self) -> None:
         self.assertIn("0 wrong", self.run_on_ranks(self.compiled("all_reduce"), ranks=4))
+
+    def test_the_line_is_told_of_ranks_that_are_waited_for_and_of_those_that_disagree(self) -> None:
+        said = self.run_on_ranks(self.compiled("waits"), ranks=2)
+        self.assertRegex(said, r"(?m)^barrier at \S+waits\.c:\d+ \(number 3 of group \d+\): 1 of 2 ranks wait")
+        heard = [line for line in said.splitlines() if "another operation: " in line]
+        self.assertEqual([line.count("waits.c:") for line in heard], [2, 2], said)
 
     def test_communicators_that_are_destroyed_are_given_back(self) -> None:
         parts = self.compiled("parts")

@@ -56,6 +56,9 @@ class Torch(OnRanks):
     def test_ranks_that_disagree_hear_which_two_and_in_what(self) -> None:
         self.hold(ranks=4)
 
+    def test_the_analyser_of_flight_recorders_reads_what_ranks_have_called(self) -> None:
+        self.hold()
+
     def test_fsdp2_trains_as_one_process_does(self) -> None:
         self.hold()
 

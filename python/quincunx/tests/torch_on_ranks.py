@@ -3,20 +3,23 @@
 import gc
 import json
 import os
+import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as funcol
-from package import expect_groups_at_the_manager, is_told
+from package import asked_of_group, expect_groups_at_the_manager, is_told, wait_for_waits
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 import quincunx.torch
+from quincunx import flight_recorder
 from quincunx.torch import _quantization, hooks
 
 VECTORS = json.loads((Path(__file__).resolve().parents[3] / "vectors" / "quantization.json").read_text())
@@ -252,6 +255,32 @@ def a_rank_that_dies_is_an_exception_at_the_others(rank: int, size: int) -> None
         sys.exit("expected a future with an error, found one with a value")
     dist.destroy_process_group()
     os._exit(0)
+
+
+def the_analyser_of_flight_recorders_reads_what_ranks_have_called(rank: int, size: int) -> None:
+    """Rank 1 has not called the last one, which the analyser says with the line of the others."""
+    for _ in range(3):
+        dist.all_reduce(torch.ones(1000))
+    parts = [torch.empty(10) for _ in range(size)]
+    dist.all_gather(parts, torch.ones(10))
+    if rank == 1:
+        # Answers rank 0 only when that has looked.
+        dist.recv(torch.empty(1), 0)
+        dist.broadcast(torch.ones(500), 2)
+        return
+    pending = dist.broadcast(torch.ones(500), 2, async_op=True)
+    if rank == 0:
+        wait_for_waits([1], "not_called")
+        with tempfile.TemporaryDirectory() as folder:
+            written = flight_recorder.write(asked_of_group("calls"), Path(folder))
+            assert [path.name for path in written] == [f"rank_{rank}" for rank in range(size)], written
+            analyser = [sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", folder]
+            ended = subprocess.run(analyser, text=True, capture_output=True)
+        said = ended.stdout + ended.stderr
+        assert ended.returncode == 0, said
+        assert "nccl:broadcast" in said and "missing ranks: {1}" in said and "torch_on_ranks.py" in said, said
+        dist.send(torch.ones(1), 1)
+    pending.wait()
 
 
 def ranks_that_disagree_hear_which_two_and_in_what(rank: int, size: int) -> None:

@@ -7,7 +7,7 @@
  *
  * No call aborts: misuse is qxInvalidArgument, a rank that has died qxRemoteError at all others; qxGetLastError says why in one line. If a
  * rank calls another collective than the others, or one of another type, operation, root or length, that is qxRemoteError at every rank: the
- * line names two ranks and what each has called. */
+ * line names two ranks, what each has called, and where. */
 #ifndef QUINCUNX_H
 #define QUINCUNX_H
 
@@ -84,6 +84,10 @@ qxResult_t qxCommUserRank(qxComm_t comm, int *rank);
 /* How long operations that begin from now on may take, in seconds. */
 qxResult_t qxCommSetTimeout(qxComm_t comm, double seconds);
 
+/* Whom the communicator's ranks wait for, in words: what `quincunx group waits` prints, at most `size` bytes of it with the zero at its end.
+ * It may be called from a thread beside one that waits. */
+qxResult_t qxCommWaits(qxComm_t comm, char *text, size_t size);
+
 /* The six primitives. Counts are in elements, as in nccl.h: of one rank's part for qxAllGather (sendcount) and qxReduceScatter (recvcount). */
 qxResult_t qxAllReduce(const void *sendbuff, void *recvbuff, size_t count, qxDataType_t datatype, qxRedOp_t op, qxComm_t comm,
                        qxRequest_t *request);
@@ -114,6 +118,19 @@ qxResult_t qxScatter(const void *sendbuff, void *recvbuff, size_t count, qxDataT
 qxResult_t qxWait(qxRequest_t request);
 /* qxInProgress while it is under way; else how it has ended, and the request is to be freed with qxWait still. */
 qxResult_t qxTest(qxRequest_t request);
+
+/* Where this thread's next collective is called: messages about ranks that do not agree, or that are waited for, name the line. */
+void qxCalledAt(const char *file, int line);
+
+/* Calls say it by themselves. A program for which these names must be no macros defines QX_NO_CALLED_AT. */
+#ifndef QX_NO_CALLED_AT
+#define qxAllReduce(...) (qxCalledAt(__FILE__, __LINE__), qxAllReduce(__VA_ARGS__))
+#define qxReduce(...) (qxCalledAt(__FILE__, __LINE__), qxReduce(__VA_ARGS__))
+#define qxBroadcast(...) (qxCalledAt(__FILE__, __LINE__), qxBroadcast(__VA_ARGS__))
+#define qxReduceScatter(...) (qxCalledAt(__FILE__, __LINE__), qxReduceScatter(__VA_ARGS__))
+#define qxAllGather(...) (qxCalledAt(__FILE__, __LINE__), qxAllGather(__VA_ARGS__))
+#define qxBarrier(...) (qxCalledAt(__FILE__, __LINE__), qxBarrier(__VA_ARGS__))
+#endif
 
 #ifdef __cplusplus
 }

@@ -4,8 +4,8 @@
 #![allow(clippy::missing_safety_doc, reason = "the header says what callers promise")]
 
 use quincunx_comm::{
-    BorrowedSink, BorrowedSource, Buffers, CommError, DataType, Endpoint, Group, Handle, Nothing, Op,
-    Operation, Options, ReduceOp, Sink, Source,
+    BorrowedSink, BorrowedSource, Buffers, CallSite, CommError, DataType, Endpoint, Group, Handle, Nothing,
+    Op, Operation, Options, Place, ReduceOp, Sink, Source,
 };
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -46,6 +46,8 @@ pub struct qxComm {
 pub struct qxRequest(Handle);
 
 thread_local! {
+    /// Where the next collective is called, and the file of the last one: it is mostly the same.
+    static CALLED_AT: RefCell<(Option<Place>, Arc<str>)> = RefCell::new((None, Arc::from("")));
     static LAST_ERROR: RefCell<CString> = RefCell::default();
 }
 
@@ -174,7 +176,8 @@ unsafe fn start(
         // SAFETY: the caller leaves the buffer alone until the operation has ended.
         _ => Box::new(unsafe { BorrowedSink::new(to.cast(), room) }),
     };
-    let handle = comm.group.start(operation, Buffers { source, sink })?;
+    let place = CALLED_AT.with_borrow_mut(|(place, _)| place.take());
+    let handle = comm.group.start_at(place.map(CallSite::Other), operation, Buffers { source, sink })?;
     // SAFETY: as above.
     unsafe { finish(handle, request) }
 }
@@ -348,6 +351,44 @@ pub unsafe extern "C" fn qxCommSetTimeout(comm: *mut qxComm, seconds: f64) -> St
         unsafe { group(comm) }?.group.set_limit(limit);
         Ok(())
     })
+}
+
+/// `qxCommWaits`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qxCommWaits(comm: *mut qxComm, text: *mut c_char, size: usize) -> Status {
+    call(|| {
+        if text.is_null() || size == 0 {
+            return Err(misuse("room for a text", "none"));
+        }
+        // SAFETY: as the header says.
+        let waits = unsafe { group(comm) }?.group.waits()?.to_string();
+        let mut length = waits.len().min(size - 1);
+        while !waits.is_char_boundary(length) {
+            length -= 1;
+        }
+        // SAFETY: the caller has room for so many bytes, and one more.
+        unsafe {
+            std::ptr::copy_nonoverlapping(waits.as_ptr(), text.cast(), length);
+            text.add(length).write(0);
+        }
+        Ok(())
+    })
+}
+
+/// `qxCalledAt`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qxCalledAt(file: *const c_char, line: c_int) {
+    if file.is_null() {
+        return;
+    }
+    // SAFETY: the caller gives a string.
+    let name = unsafe { CStr::from_ptr(file) }.to_string_lossy();
+    CALLED_AT.with_borrow_mut(|(place, last)| {
+        if **last != *name {
+            *last = Arc::from(&*name);
+        }
+        *place = Some(Place { file: Arc::clone(last), line: line.unsigned_abs() });
+    });
 }
 
 const NONE: (*const c_void, usize) = (std::ptr::null(), 0);

@@ -50,7 +50,7 @@ pub(crate) struct Target {
     /// Break a rule of the protocol
     #[arg(long, value_name = "NAME")]
     pub(crate) mutate: Option<String>,
-    /// Have the last rank ask for something else than the others: collective, type, operation, root or length
+    /// Have the last rank ask for something else than the others (collective, type, operation, root or length), or never ask (absence)
     #[arg(long, value_name = "WHAT")]
     pub(crate) disagree: Option<String>,
     /// Of the studies of earlier systems: which of their rules [default: the system's own]
@@ -132,7 +132,8 @@ const LIMITS: &str = "Explored are the engines that run on real sockets; the rul
  `correct` means that whoever is not given its result is told that the group has failed, and that nobody waits for ever or sends any more; the
  manager takes part, which ends a group that a node reports as failed at every other node, at any later time. Nodes send as soon as they may; `--full` explores when they
 do not, too, and leaves the other reductions out: try it on tree-2-2. With --disagree `correct` means that no rank is ever told of a result;
-ranks may fail or wait for ever, which the control plane ends.
+ranks may fail or wait for ever, which the control plane ends. A rank whose process is stopped and goes on is one whose frames are late, while the others'
+time-outs come early: `--reorder` with `--early-timeouts` explores it.
 Exit status 1: a fault was found, a broken rule never mattered, or memory did not suffice.";
 
 /// The command with what the catalog and the studies say of themselves in its help.

@@ -12,6 +12,8 @@ use quincunx_units::{ByteCount, Duration};
 use serde_json::{Value, json};
 
 use crate::Failure;
+use crate::calls::Calls;
+use crate::groups::{group_json, reason, state, title};
 use crate::operate::ManagerOptions;
 use crate::out::say;
 use crate::results::described;
@@ -24,6 +26,7 @@ use crate::table::{Align, or_dash, table};
   quincunx group list --manager manager.example:4790
   quincunx group show train
   quincunx group waits train        it hangs: whom everybody waits for
+  quincunx group calls train        what each rank has called when, and who comes last
   quincunx group why train          why the network is not used, and who is in the way
   quincunx group destroy train")]
 pub(crate) struct Group {
@@ -45,6 +48,8 @@ enum Command {
     Destroy(Which),
     /// Say whom everybody waits for: which ranks are in which collective, and who has not called it, is stopped or is gone
     Waits(Which),
+    /// Show what each rank has called lately and when, and who comes last
+    Calls(Calls),
     /// Explain why a group does not use the network or was refused: which switch, which resource, who holds it
     Why(Which),
 }
@@ -147,6 +152,7 @@ impl Group {
                     say!("{waits}");
                 }
             }
+            Command::Calls(calls) => calls.run(&self.manager_options.connect()?, json)?,
             Command::Why(Which { group }) => {
                 let why = self.manager_options.connect()?.explain_group(&group).map_err(Failure::input)?;
                 if json {
@@ -199,24 +205,6 @@ fn find(client: &ControlClient, wanted: &GroupName) -> Result<GroupStatus, Failu
     })
 }
 
-fn state(group: &GroupStatus) -> &'static str {
-    match group.summary.state {
-        GroupState::Installing => "installing",
-        GroupState::Ready => "ready",
-        GroupState::Suspended(_) => "suspended",
-        GroupState::Failed(_) => "failed",
-    }
-}
-
-/// One line on what is not as it was asked for; empty if all is.
-fn reason(group: &GroupStatus) -> String {
-    match (&group.summary.state, &group.summary.fallback) {
-        (GroupState::Failed(failure) | GroupState::Suspended(failure), _) => failure.to_string(),
-        (_, Some(lack)) => lack.to_string(),
-        _ => String::new(),
-    }
-}
-
 fn memory(group: &GroupStatus) -> ByteCount {
     group.summary.switches.iter().map(|held| held.memory).sum()
 }
@@ -251,15 +239,6 @@ pub(crate) fn groups_table(groups: &[GroupStatus]) -> String {
         ("reason", Align::Left),
     ];
     table(&columns, &rows)
-}
-
-fn title(group: &GroupStatus) -> String {
-    let number = group.summary.group;
-    if group.name.is_empty() {
-        format!("group {number}")
-    } else {
-        format!("group {number} \"{}\"", group.name)
-    }
 }
 
 /// A group with all that is known of it.
@@ -328,6 +307,8 @@ fn waits_json(waits: &Waits) -> Value {
     let waited_for = waits.waited_for().into_iter().map(|(rank, reason)| {
         let state = match reason {
             Reason::Gone => "gone",
+            Reason::Stopped => "stopped",
+            Reason::CutOff => "cut_off",
             Reason::Silent => "silent",
             Reason::NotCalled { .. } => "not_called",
         };
@@ -341,37 +322,6 @@ fn waits_json(waits: &Waits) -> Value {
         "waiting": waiting,
         "longest_us": longest.as_micros_f64(),
         "waited_for": waited_for.collect::<Vec<_>>(),
-    })
-}
-
-pub(crate) fn group_json(group: &GroupStatus) -> Value {
-    let summary = &group.summary;
-    let switches = summary.switches.iter().map(
-        |held| json!({ "name": held.node, "endpoints": held.endpoints, "memory_bytes": held.memory.bytes() }),
-    );
-    let shared = |shared: &SharedMemory| {
-        let LockUse { granted, refused, in_vain, held_by } = shared.uses;
-        json!({
-            "switch": shared.switch,
-            "with": shared.with.iter().map(|group| group.0).collect::<Vec<_>>(),
-            "granted": granted,
-            "refused": refused,
-            "in_vain": in_vain,
-            "last_held_by": held_by.map(|group| group.0),
-        })
-    };
-    json!({
-        "locks": summary.shared.as_ref().map(|all| all.iter().map(shared).collect::<Vec<_>>()),
-        "group": summary.group.0,
-        "name": group.name,
-        "tenant": group.tenant,
-        "state": state(group),
-        "asked": group.asked,
-        "runs": summary.design,
-        "fallback": summary.fallback.is_some(),
-        "reason": reason(group),
-        "members": summary.members,
-        "switches": switches.collect::<Vec<_>>(),
     })
 }
 

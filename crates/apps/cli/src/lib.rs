@@ -7,6 +7,7 @@
 #![deny(clippy::print_stdout)]
 
 mod agent;
+mod calls;
 mod check;
 mod checks;
 mod compare;
@@ -14,6 +15,7 @@ mod demo;
 mod explain;
 mod failure;
 mod group;
+mod groups;
 mod help;
 mod identity;
 mod import;

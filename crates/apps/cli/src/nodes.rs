@@ -84,8 +84,8 @@ struct Serve {
     /// Address or host name to serve on; with port 0 the system chooses, and the manager prints the choice
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:4790")]
     listen: ManagerAddress,
-    /// Time without a message after which a node counts as gone
-    #[arg(long, default_value = "2s")]
+    /// Time that a node may be silent, stopped by a debugger say, before it counts as gone; one whose process ends is gone at once
+    #[arg(long, default_value = "10s")]
     keep_alive: Duration,
     /// Where to keep groups: a file (SQLite), or etcd if the command is built with `--features etcd`. A manager that starts again goes on with them, if their nodes come back
     #[arg(long, value_name = "FILE|etcd://HOST:PORT/PREFIX")]

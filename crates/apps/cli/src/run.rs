@@ -5,7 +5,7 @@ use quincunx_control_grpc::Managers;
 use quincunx_design::{AnyDesign, Catalog, FabricKind, Transport, Value};
 use quincunx_fabric::Shape;
 use quincunx_perf::launch::{ChildArguments, LinkKind, Processes, RunningFabric};
-use quincunx_units::{BitRate, ByteCount};
+use quincunx_units::{BitRate, ByteCount, Duration};
 use quincunx_wire::Framing;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, TcpListener};
@@ -32,7 +32,7 @@ enum RunLink {
 
 Each rank finds in its environment what torchrun sets (RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT), and what
 quincunx reads in Rust, C and Python: QUINCUNX_MANAGER, QUINCUNX_JOB, QUINCUNX_ADDRESS, QUINCUNX_DESIGN, QUINCUNX_SWITCHES, QUINCUNX_SET,
-QUINCUNX_IDENTITY. In namespaces MASTER_ADDR is rank 0's address there, and other backends of torch.distributed use the same links: GLOO_SOCKET_IFNAME
+QUINCUNX_PATIENCE, QUINCUNX_IDENTITY. In namespaces MASTER_ADDR is rank 0's address there, and other backends of torch.distributed use the same links: GLOO_SOCKET_IFNAME
 says which. The status is 0 if that of every rank is; when one fails, the others are ended.")]
 pub(crate) struct Run {
     /// Ranks
@@ -65,6 +65,10 @@ pub(crate) struct Run {
     /// loopback for each]
     #[arg(long, value_delimiter = ',')]
     addresses: Vec<IpAddr>,
+    /// Time that a process may be stopped, by a debugger say, before the others count it as gone; one that ends is gone at once
+    /// [default: QUINCUNX_PATIENCE, or 10s]
+    #[arg(long, value_name = "DURATION")]
+    patience: Option<Duration>,
     /// The program and its arguments
     #[arg(last = true, required = true)]
     program: Vec<String>,
@@ -92,7 +96,11 @@ impl Run {
                 "expected --link udp with --addresses, found namespaces, each with an address of its own; leave one out".into(),
             ));
         }
-        let arguments = ChildArguments { addresses: self.addresses.clone(), ..ChildArguments::default() };
+        // So long all of them wait, the manager too.
+        let patience = self.patience().map(|patience| ["--keep-alive".to_owned(), patience]);
+        let manager = patience.into_iter().flatten().collect();
+        let arguments =
+            ChildArguments { addresses: self.addresses.clone(), manager, ..ChildArguments::default() };
         let program = std::env::current_exe().map_err(Failure::input)?;
         let mut fabric = match &self.manager {
             Some(manager) => {
@@ -118,6 +126,10 @@ impl Run {
                 failed.join(", ")
             ))),
         }
+    }
+
+    fn patience(&self) -> Option<String> {
+        self.patience.map(|patience| patience.to_string()).or_else(|| std::env::var("QUINCUNX_PATIENCE").ok())
     }
 
     /// What every rank finds in its environment, whatever its number.
@@ -151,6 +163,7 @@ impl Run {
             ("QUINCUNX_DESIGN".to_owned(), self.design.clone()),
             ("QUINCUNX_SET".to_owned(), set.join(",")),
         ]);
+        common.extend(self.patience().map(|patience| ("QUINCUNX_PATIENCE".to_owned(), patience)));
         if let Some(identity) = &self.identity_options.identity {
             common.insert("QUINCUNX_IDENTITY".to_owned(), identity.display().to_string());
         }

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use std::io::{IsTerminal, Write, stdout};
 
 use crate::Failure;
-use crate::group::{group_json, groups_table};
+use crate::group::groups_table;
+use crate::groups::group_json;
 use crate::operate::{ManagerOptions, endpoints_held, memory_held, node_json};
 use crate::table::{Align, table};
 

@@ -8,7 +8,8 @@ use crate::connector::Connector;
 use crate::credentials::MANAGER_NAME;
 use crate::waits::Waits;
 use crate::{
-    Credentials, DecodeError, Explanation, GroupName, GroupStatus, Managers, NodeStatus, convert, proto,
+    Credentials, DecodeError, Explanation, GroupCalls, GroupName, GroupStatus, Managers, NodeStatus,
+    TimedCall, convert, proto,
 };
 use outstanding::Releases;
 use proto::control_client::ControlClient as Stub;
@@ -21,7 +22,7 @@ use quincunx_units::Duration;
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 use tokio::runtime::Runtime;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Response, Status, Streaming};
@@ -33,7 +34,7 @@ pub struct ClientConfig {
     pub connect_timeout: Duration,
     /// For an answer. Must be longer than the manager's install timeout.
     pub call_timeout: Duration,
-    /// How long the manager may be silent before it counts as gone. One that ends is noticed at once.
+    /// How long the manager may be silent before it counts as gone, or half as long again. One that ends is noticed at once.
     pub keep_alive: Duration,
     /// How long a node whose connection is gone tries to attach again; not at all, and it hears of the end at once.
     pub patience: Duration,
@@ -46,7 +47,7 @@ impl Default for ClientConfig {
         Self {
             connect_timeout: Duration::from_secs(5),
             call_timeout: Duration::from_secs(10),
-            keep_alive: Duration::from_secs(2),
+            keep_alive: Duration::from_secs(10),
             patience: Duration::ZERO,
             credentials: None,
         }
@@ -63,7 +64,7 @@ impl ClientConfig {
             .map_err(|error| ClientError::System { reason: error.to_string() })?
             .connect_timeout(self.connect_timeout.into())
             .http2_keep_alive_interval(half)
-            .keep_alive_timeout(half)
+            .keep_alive_timeout(self.keep_alive.into())
             .keep_alive_while_idle(true);
         let Some(credentials) = &self.credentials else { return Ok(endpoint) };
         let wrong = |error| ClientError::Credentials { reason: root_cause(&error) };
@@ -324,12 +325,7 @@ impl ControlClient {
 
     /// Why a group does not use the network, or why there is none: by number, or by the name under which it was asked for last.
     pub fn explain_group(&self, group: &GroupName) -> Result<Explanation, ClientError> {
-        use proto::explain_group_request::Group;
-        let group = match group {
-            GroupName::Number(number) => Group::Number(number.0),
-            GroupName::Name(name) => Group::Name(name.clone()),
-        };
-        let request = proto::ExplainGroupRequest { group: Some(group) };
+        let request = proto::AskGroupRequest { group: Some(convert::encode_name(group)) };
         let ask = |mut stub: Stub<Channel>| {
             let request = request.clone();
             async move { stub.explain_group(request).await }
@@ -340,18 +336,24 @@ impl ControlClient {
 
     /// Which collective each rank of a group is in.
     pub fn ask_waits(&self, group: &GroupName) -> Result<Waits, ClientError> {
-        use proto::ask_waits_request::Group;
-        let group = match group {
-            GroupName::Number(number) => Group::Number(number.0),
-            GroupName::Name(name) => Group::Name(name.clone()),
-        };
-        let request = proto::AskWaitsRequest { group: Some(group) };
+        let request = proto::AskGroupRequest { group: Some(convert::encode_name(group)) };
         let ask = |mut stub: Stub<Channel>| {
             let request = request.clone();
             async move { stub.ask_waits(request).await }
         };
         let response = self.call_again("AskWaits", ask).0?;
-        Ok(convert::decode_waits(response)?)
+        Ok(convert::answers::decode_waits(response)?)
+    }
+
+    /// What each rank of a group has called lately, and when.
+    pub fn ask_calls(&self, group: &GroupName) -> Result<GroupCalls, ClientError> {
+        let request = proto::AskGroupRequest { group: Some(convert::encode_name(group)) };
+        let ask = |mut stub: Stub<Channel>| {
+            let request = request.clone();
+            async move { stub.ask_calls(request).await }
+        };
+        let response = self.call_again("AskCalls", ask).0?;
+        Ok(convert::answers::decode_group_calls(response)?)
     }
 
     /// Waits until all `hosts` and at least so many switches are attached: for whoever starts them all at once.
@@ -525,6 +527,16 @@ impl Reporter {
         self.client.send_report(&self.node, group, report, self.notify.clone());
     }
 
+    /// Answers whoever asks when the node's rank has called what. Said once, without waiting.
+    pub fn tell_times(&self, group: GroupId, calls: &[TimedCall]) {
+        let report = proto::report_request::Report::Timed(convert::encode_timed(calls, unix_nanos()));
+        let request = proto::ReportRequest { node: self.node.clone(), group: group.0, report: Some(report) };
+        self.client.tell("Report", None, move |mut stub| {
+            let request = request.clone();
+            async move { stub.report(request).await }
+        });
+    }
+
     /// Tells the manager which of the node's links are up: all of them. Without waiting, as [`report`](Self::report); a manager that the node
     /// attaches to later hears of the same links.
     pub fn update_links(&self, links: &[LinkReport]) {
@@ -627,6 +639,7 @@ impl Pump {
                     self.sender.send(Ok(Instruction::Resume { group, from, first }))?;
                 }
                 AgentAction::TellCalls(group) => self.sender.send(Ok(Instruction::TellCalls(group)))?,
+                AgentAction::TellTimes(group) => self.sender.send(Ok(Instruction::TellTimes(group)))?,
                 // The node says that itself, when it is done.
                 AgentAction::Report { report: Report::Removed, .. } => {}
                 AgentAction::Report { group, report } => {
@@ -681,6 +694,11 @@ impl Drop for Background {
             runtime.shutdown_background();
         }
     }
+}
+
+/// What this machine's clock says, since 1970.
+fn unix_nanos() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 
 /// The transport's own failures come as statuses too; they are not the manager's word.

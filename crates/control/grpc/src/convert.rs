@@ -1,6 +1,5 @@
 //! Between the messages on the wire and the control plane's own types. Encoding cannot fail; decoding checks all.
 
-use crate::waits::{RankStanding, Waits};
 use crate::{Explanation, GroupStatus, Holder, NodeStatus, proto};
 use quincunx_collective::{GroupId, Rank};
 use quincunx_control::memory::Region;
@@ -17,11 +16,13 @@ use quincunx_units::{BitRate, ByteCount, Duration};
 use quincunx_wire::{Endpoint, MAX_QPN, QpNumber};
 use std::collections::BTreeSet;
 
+pub(crate) mod answers;
 mod calls;
 mod decoding;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use calls::{decode_timed, encode_name, encode_timed};
 pub use decoding::DecodeError;
 use decoding::{Decoded, each, narrow, present, psn, queue_pair, start_of, wrong};
 
@@ -422,6 +423,7 @@ pub(crate) fn encode_instruction(instruction: &Instruction) -> proto::Instructio
         Instruction::Ready(group) => Kind::Ready(proto::GroupReady { group: group.0 }),
         Instruction::Remove(group) => Kind::Remove(proto::RemoveGroup { group: group.0 }),
         Instruction::TellCalls(group) => Kind::TellCalls(proto::TellCalls { group: group.0 }),
+        Instruction::TellTimes(group) => Kind::TellTimes(proto::TellTimes { group: group.0 }),
         Instruction::Failed { group, failure } => {
             Kind::Failed(proto::GroupFailed { group: group.0, failure: Some(encode_failure(failure)) })
         }
@@ -442,6 +444,7 @@ pub(crate) fn decode_instruction(instruction: proto::Instruction) -> Decoded<Ins
         Kind::Ready(ready) => Instruction::Ready(GroupId(ready.group)),
         Kind::Remove(remove) => Instruction::Remove(GroupId(remove.group)),
         Kind::TellCalls(tell) => Instruction::TellCalls(GroupId(tell.group)),
+        Kind::TellTimes(tell) => Instruction::TellTimes(GroupId(tell.group)),
         Kind::Failed(failed) => {
             Instruction::Failed { group: GroupId(failed.group), failure: decode_failure(failed.failure)? }
         }
@@ -500,6 +503,8 @@ pub(crate) fn decode_report(report: Option<proto::report_request::Report>) -> De
             Report::Called { calls, is_stalled, standing }
         }
         Encoded::Released(proto::Released {}) => Report::Released,
+        // Who asks for it takes it before.
+        Encoded::Timed(_) => return wrong("report", "what the manager decides by", "times of calls"),
     })
 }
 
@@ -714,30 +719,6 @@ pub(crate) fn decode_explanation(explanation: proto::ExplainGroupResponse) -> De
         then: each(explanation.then, holder)?,
         now: each(explanation.now, holder)?,
     })
-}
-
-pub(crate) fn encode_waits(waits: &Waits) -> proto::AskWaitsResponse {
-    let rank = |rank: &RankStanding| proto::RankStanding {
-        is_attached: rank.is_attached,
-        called: rank.answer.as_ref().map(|(calls, standing)| calls::encode(calls, false, *standing)),
-    };
-    proto::AskWaitsResponse {
-        group: Some(encode_status(&waits.group)),
-        ranks: waits.ranks.iter().map(rank).collect(),
-    }
-}
-
-pub(crate) fn decode_waits(waits: proto::AskWaitsResponse) -> Decoded<Waits> {
-    let rank = |rank: proto::RankStanding| {
-        let answer = rank.called.map(calls::decode).transpose()?;
-        let answer = answer.map(|(calls, _, standing)| (calls, standing));
-        Ok(RankStanding { is_attached: rank.is_attached, answer })
-    };
-    let group = decode_status(present("waits.group", waits.group)?)?;
-    if waits.ranks.len() != group.summary.members.len() {
-        return wrong("waits.ranks", "one for each member", waits.ranks.len());
-    }
-    Ok(Waits { ranks: each(waits.ranks, rank)?, group })
 }
 
 // Records

@@ -5,8 +5,10 @@
 //! instructions. Messages are checked as they come in; what an older or newer peer says wrongly is a one-line error.
 
 mod address;
+mod asking;
 mod audit;
 mod authority;
+mod calls;
 mod client;
 mod connector;
 mod convert;
@@ -21,6 +23,7 @@ mod passed;
 mod probe;
 mod questions;
 mod quota;
+mod reach;
 mod records;
 mod relay;
 mod revoked;
@@ -33,6 +36,7 @@ mod waits;
 
 pub use address::{AddressError, MANAGER_PORT, ManagerAddress, Managers};
 pub use authority::{Authority, AuthorityError, Subject};
+pub use calls::{Aligned, GroupCalls, Lateness, RankCalls, TimedCall};
 pub use client::{Attachment, ClientConfig, ClientError, ControlClient, Reporter, Revocation};
 pub use convert::DecodeError;
 pub use credentials::{Credentials, CredentialsError};

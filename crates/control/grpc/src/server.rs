@@ -34,7 +34,8 @@ use tonic::transport::Server;
 pub struct ServerConfig {
     /// What the manager is set up with.
     pub manager: ManagerConfig,
-    /// How long a node may be silent before it counts as gone. A process that ends is noticed at once.
+    /// How long a node may be silent before it counts as gone, or half as long again: it may have been pinged just before. A process that ends is noticed
+    /// at once.
     pub keep_alive: Duration,
     /// What the manager shows, and whom it trusts. Without, it serves on loopback alone, and whoever is there may do everything.
     pub credentials: Option<Credentials>,
@@ -58,7 +59,7 @@ impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             manager: ManagerConfig::default(),
-            keep_alive: Duration::from_secs(2),
+            keep_alive: Duration::from_secs(10),
             credentials: None,
             quotas: Quotas::default(),
             store: None,
@@ -194,11 +195,9 @@ impl ManagerServer {
             let _context = runtime.enter();
             Incoming::new(tokio::net::TcpListener::from_std(listener)?, limits, Arc::clone(&metrics))
         };
-        // A ping after half of the time, its answer within the other half.
-        let half = Some((config.keep_alive / 2).into());
         let mut server = Server::builder()
-            .http2_keepalive_interval(half)
-            .http2_keepalive_timeout(half)
+            .http2_keepalive_interval(Some((config.keep_alive / 2).into()))
+            .http2_keepalive_timeout(Some(config.keep_alive.into()))
             .max_concurrent_streams(STREAMS)
             .initial_stream_window_size(WINDOW)
             .initial_connection_window_size(WINDOW)

@@ -3,20 +3,15 @@
 
 use crate::identity::Forbidden;
 use crate::passed::Passed;
-use crate::questions::Answer;
 use crate::quota::OverQuota;
 use crate::records::Record;
 use crate::revoked::{Revoked, serial_of};
 use crate::state::{Caller, Instructions, Shared, State, Stream};
-use crate::status::GroupName;
-use crate::waits::{RankStanding, Waits};
 use crate::{Identity, convert, proto};
+use proto::ask_group_request::Group as Wanted;
 use proto::control_server::Control;
 use quincunx_collective::GroupId;
-use quincunx_control::{
-    Action, AttachError, GroupRequest, InitGroupError, Instruction, Report, ReportError, Role,
-};
-use std::collections::BTreeMap;
+use quincunx_control::{Action, AttachError, GroupRequest, InitGroupError, Report, ReportError, Role};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -33,8 +28,8 @@ pub(crate) struct Service {
 }
 
 /// Who makes a call.
-struct Asker {
-    who: Identity,
+pub(crate) struct Asker {
+    pub(crate) who: Identity,
     /// Of its certificate.
     serial: String,
     peer: Option<SocketAddr>,
@@ -73,7 +68,7 @@ impl Service {
     }
 
     /// A tenant or an operator asks.
-    fn ask(&self, asker: &mut Asker, state: &mut State) -> Result<(), Status> {
+    pub(crate) fn ask(&self, asker: &mut Asker, state: &mut State) -> Result<(), Status> {
         self.take(asker, state, false)?;
         Ok(asker.who.check_asks()?)
     }
@@ -148,9 +143,14 @@ impl Service {
         let proto::ReportRequest { node, group, report } = request;
         let mut state = self.shared.lock();
         self.take(asker, &mut state, true)?;
-        let report = convert::decode_report(report).map_err(invalid)?;
         asker.who.check_is(&node)?;
         Self::check_connection(asker, &state, &node)?;
+        if let Some(proto::report_request::Report::Timed(timed)) = report {
+            let timed = convert::decode_timed(timed).map_err(invalid)?;
+            state.questions_of_times.hear(&node, GroupId(group), timed);
+            return Ok(Response::new(proto::ReportResponse {}));
+        }
+        let report = convert::decode_report(report).map_err(invalid)?;
         match &report {
             Report::Installed => tracing::info!(node, group, "node joined group"),
             Report::Refused { reason } => tracing::warn!(node, group, reason, "node refused group"),
@@ -158,7 +158,7 @@ impl Service {
             Report::Corrupted { reason } => tracing::warn!(node, group, reason, "result corrupted"),
             Report::Locked(_) => {}
             Report::Called { calls, is_stalled, standing } => {
-                state.questions.hear(&node, GroupId(group), &(calls.clone(), *standing));
+                state.questions.hear(&node, GroupId(group), (calls.clone(), *standing));
                 tracing::debug!(node, group, calls = calls.len(), is_stalled, "rank tells its calls");
             }
             Report::Removed => tracing::debug!(node, group, "node forgot group"),
@@ -481,17 +481,16 @@ impl Service {
     fn try_explain_group(
         &self,
         asker: &mut Asker,
-        wanted: Option<proto::explain_group_request::Group>,
+        wanted: Option<Wanted>,
     ) -> Result<Response<proto::ExplainGroupResponse>, Status> {
-        use proto::explain_group_request::Group;
         let mut state = self.shared.lock();
         self.ask(asker, &mut state)?;
         let explained = match wanted {
-            Some(Group::Number(number)) => {
+            Some(Wanted::Number(number)) => {
                 let group = GroupId(number);
                 state.explain(&asker.who, group).filter(|_| state.owns(&asker.who, group))
             }
-            Some(Group::Name(name)) => state.explain_name(&asker.who, &name),
+            Some(Wanted::Name(name)) => state.explain_name(&asker.who, &name),
             None => return Err(Status::invalid_argument("expected a group, found none; name one")),
         };
         let explained = explained.ok_or_else(|| {
@@ -500,76 +499,6 @@ impl Service {
             )
         })?;
         Ok(Response::new(convert::encode_explanation(&explained)))
-    }
-
-    async fn try_ask_waits(
-        &self,
-        asker: &mut Asker,
-        wanted: Option<proto::ask_waits_request::Group>,
-    ) -> Result<Response<proto::AskWaitsResponse>, Status> {
-        use proto::ask_waits_request::Group;
-        let wanted = match wanted {
-            Some(Group::Number(number)) => GroupName::Number(GroupId(number)),
-            Some(Group::Name(name)) => GroupName::Name(name),
-            None => return Err(Status::invalid_argument("expected a group, found none; name one")),
-        };
-        let (status, question) = {
-            let mut state = self.shared.lock();
-            self.ask(asker, &mut state)?;
-            let status = state.find_group(&asker.who, &wanted).ok_or_else(|| {
-                Status::not_found("expected a group that exists, found none; list the groups")
-            })?;
-            let group = status.summary.group;
-            let number = state.questions.begin(group);
-            for member in &status.summary.members {
-                state.instruct(member, &Instruction::TellCalls(group));
-            }
-            (status, Question { number, shared: Arc::clone(&self.shared) })
-        };
-        let answers = question.answers(status.summary.members.len()).await;
-        let state = self.shared.lock();
-        let ranks = status.summary.members.iter().map(|node| {
-            let is_attached = state.streams.contains_key(node);
-            RankStanding { is_attached, answer: answers.get(node).cloned() }
-        });
-        let waits = Waits { ranks: ranks.collect(), group: status };
-        Ok(Response::new(convert::encode_waits(&waits)))
-    }
-}
-
-/// A question that is open for as long as somebody waits.
-struct Question {
-    number: u64,
-    shared: Arc<Shared>,
-}
-
-impl Question {
-    /// How long ranks have to answer: they look for instructions every few milliseconds.
-    const PATIENCE: std::time::Duration = std::time::Duration::from_millis(500);
-
-    /// Waits until so many have answered, or time is up.
-    async fn answers(&self, count: usize) -> BTreeMap<String, Answer> {
-        let deadline = tokio::time::Instant::now() + Self::PATIENCE;
-        let told = Arc::clone(&self.shared.lock().questions.told);
-        loop {
-            let next = told.notified();
-            tokio::pin!(next);
-            // From here on it hears of what comes, whenever it waits for that.
-            next.as_mut().enable();
-            if self.shared.lock().questions.count(self.number) == count {
-                break;
-            }
-            if tokio::time::timeout_at(deadline, next).await.is_err() {
-                break;
-            }
-        }
-        self.shared.lock().questions.end(self.number)
-    }
-}
-
-impl Drop for Question {
-    fn drop(&mut self) {
-        self.shared.lock().questions.end(self.number);
     }
 }
 
@@ -695,16 +624,25 @@ impl Control for Service {
 
     async fn ask_waits(
         &self,
-        request: Request<proto::AskWaitsRequest>,
+        request: Request<proto::AskGroupRequest>,
     ) -> Result<Response<proto::AskWaitsResponse>, Status> {
         let mut asker = self.asker(&request, "AskWaits", false);
         let result = self.try_ask_waits(&mut asker, request.into_inner().group).await;
         self.close(&asker, "", result)
     }
 
+    async fn ask_calls(
+        &self,
+        request: Request<proto::AskGroupRequest>,
+    ) -> Result<Response<proto::AskCallsResponse>, Status> {
+        let mut asker = self.asker(&request, "AskCalls", false);
+        let result = self.try_ask_calls(&mut asker, request.into_inner().group).await;
+        self.close(&asker, "", result)
+    }
+
     async fn explain_group(
         &self,
-        request: Request<proto::ExplainGroupRequest>,
+        request: Request<proto::AskGroupRequest>,
     ) -> Result<Response<proto::ExplainGroupResponse>, Status> {
         let mut asker = self.asker(&request, "ExplainGroup", false);
         let result = self.try_explain_group(&mut asker, request.into_inner().group);

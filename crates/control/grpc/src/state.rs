@@ -11,11 +11,11 @@ use crate::records::{Held, NameError, Record, Records};
 use crate::revoked::Revoked;
 use crate::status::{Explanation, GroupName, GroupStatus, Holder, NodeStatus, OTHERS};
 use crate::store::{Store, StoreError};
-use crate::{Identity, convert, proto};
+use crate::{Identity, TimedCall, convert, proto};
 use quincunx_collective::GroupId;
 use quincunx_control::{
-    Action, Change, GroupState, GroupSummary, Holding, InitGroupError, Instruction, Journal, Manager,
-    ManagerTimer, RequestId, Role,
+    Action, Call, Change, GroupState, GroupSummary, Holding, InitGroupError, Instruction, Journal, Manager,
+    ManagerTimer, RequestId, Role, Standing,
 };
 use quincunx_units::{ByteCount, Instant};
 use std::collections::BTreeMap;
@@ -44,7 +44,9 @@ pub(crate) struct State {
     next_request: u64,
     started: std::time::Instant,
     /// Who asks what ranks have called.
-    pub(crate) questions: Questions,
+    pub(crate) questions: Questions<(Vec<Call>, Standing)>,
+    /// The same, with times, and the rank's clock with its answer.
+    pub(crate) questions_of_times: Questions<(Vec<TimedCall>, u64)>,
     pub(crate) quotas: Quotas,
     pub(crate) rates: Rates,
     pub(crate) metrics: Arc<ManagerMetrics>,
@@ -115,6 +117,7 @@ impl Shared {
             next_request: 0,
             started: std::time::Instant::now(),
             questions: Questions::default(),
+            questions_of_times: Questions::default(),
             quotas,
             rates: Rates::default(),
             metrics,

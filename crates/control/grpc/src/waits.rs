@@ -10,6 +10,8 @@ use std::fmt;
 pub struct RankStanding {
     /// Whether its node has a connection to the manager.
     pub is_attached: bool,
+    /// Whether its machine has acknowledged the question; none if nobody knows.
+    pub is_reached: Option<bool>,
     /// What it has called last, and how far it has come; none if it does not answer.
     pub answer: Option<(Vec<Call>, Standing)>,
 }
@@ -28,7 +30,11 @@ pub struct Waits {
 pub enum Reason<'a> {
     /// Its connection to the manager is gone.
     Gone,
-    /// It has a connection, and does not answer.
+    /// It has a connection, its machine takes what is sent to it, and it does not answer.
+    Stopped,
+    /// It has a connection, and its machine does not take what is sent to it.
+    CutOff,
+    /// It has a connection, and does not answer; more is not known.
     Silent,
     /// It has not called what others wait for.
     NotCalled {
@@ -59,7 +65,12 @@ impl RankStanding {
     /// Why it is waited for by those who are in a call of that number.
     fn reason(&self, number: Option<u64>) -> Option<Reason<'_>> {
         let Some((calls, standing)) = &self.answer else {
-            return Some(if self.is_attached { Reason::Silent } else { Reason::Gone });
+            return Some(match (self.is_attached, self.is_reached) {
+                (false, _) => Reason::Gone,
+                (true, Some(true)) => Reason::Stopped,
+                (true, Some(false)) => Reason::CutOff,
+                (true, None) => Reason::Silent,
+            });
         };
         // Whoever is behind has ended all of its own: the number is the first that somebody is in.
         (self.called() < number).then_some(Reason::NotCalled { last: calls.last(), idle: standing.idle })
@@ -146,6 +157,10 @@ impl fmt::Display for Reason<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Gone => f.write_str("is gone: its connection to the manager has ended"),
+            Self::Stopped => f.write_str(
+                "does not answer, though its machine takes what is sent to it: its process is stopped (a debugger, swap)",
+            ),
+            Self::CutOff => f.write_str("is cut off: its machine does not acknowledge what is sent to it"),
             Self::Silent => f.write_str(
                 "does not answer: its process is stopped (a debugger, swap), or its machine is cut off",
             ),
@@ -173,7 +188,7 @@ mod tests {
             |number| Call::new(number, Collective::AllReduce, (ReduceOp::Sum.into(), DataType::F32), 64);
         let idle = Duration::from_millis(1500);
         let answer = ((1..=called).map(call).collect(), Standing { complete, idle });
-        RankStanding { is_attached: true, answer: Some(answer) }
+        RankStanding { is_attached: true, is_reached: Some(true), answer: Some(answer) }
     }
 
     fn waits(ranks: Vec<RankStanding>) -> Waits {
@@ -212,12 +227,16 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_answer_and_who_is_gone_are_two_things() {
-        let [silent, gone] = [true, false].map(|is_attached| RankStanding { is_attached, answer: None });
-        let waits = waits(vec![rank(1, 2), silent, gone]);
+    fn who_is_stopped_cut_off_and_gone_are_three_things() {
+        let silent = |is_attached, is_reached| RankStanding { is_attached, is_reached, answer: None };
+        let [stopped, cut_off, gone] =
+            [(true, Some(true)), (true, Some(false)), (false, None)].map(|(a, r)| silent(a, r));
+        let waits = waits(vec![rank(1, 2), silent(true, None), stopped, cut_off, gone]);
         let text = waits.to_string();
         assert!(text.contains("rank 1 (host-1) does not answer: its process is stopped"), "{text}");
-        assert!(text.contains("rank 2 (host-2) is gone"), "{text}");
+        assert!(text.contains("rank 2 (host-2) does not answer, though its machine takes"), "{text}");
+        assert!(text.contains("rank 3 (host-3) is cut off"), "{text}");
+        assert!(text.contains("rank 4 (host-4) is gone"), "{text}");
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub enum AgentAction {
     },
     /// Tell what the rank has called last.
     TellCalls(GroupId),
+    /// Tell all that it has called, with times.
+    TellTimes(GroupId),
     /// Go on with a group that was made anew.
     Resume {
         /// The new one, which all nodes have.
@@ -115,6 +117,7 @@ impl Agent {
                     out.push(AgentAction::Report { group, report });
                 }
             },
+            Instruction::TellTimes(group) => out.push(AgentAction::TellTimes(group)),
             Instruction::Remove(group) => self.remove(group, None, out),
             Instruction::Failed { group, failure } => self.remove(group, Some(failure), out),
         }

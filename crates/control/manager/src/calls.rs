@@ -5,13 +5,30 @@ use crate::failure::{DISAGREEMENT, GroupFailure};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use quincunx_collective::{Collective, DataType, GroupId, Op, ReduceOp};
 use quincunx_units::Duration;
 
+/// Where in a program a collective was called.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Place {
+    /// As the program's language has it.
+    pub file: Arc<str>,
+    /// From one.
+    pub line: u32,
+}
+
+/// `train.py:88`.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
 /// A collective as a program has called it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Call {
     /// The how-manieth of the group at this rank, from one.
     pub number: u64,
@@ -21,6 +38,8 @@ pub struct Call {
     pub reduction: Option<(Op, DataType)>,
     /// Of a rank's vector, or of its part in ReduceScatter and AllGather; zero where ranks may have lengths of their own.
     pub bytes: u64,
+    /// Where, if anybody knows. Ranks may differ in that.
+    pub place: Option<Place>,
 }
 
 /// How far a rank has come in a group.
@@ -28,12 +47,12 @@ pub struct Call {
 pub struct Standing {
     /// Of its calls, from the first on, those that have come to their end.
     pub complete: u64,
-    /// How long ago it called one last, or one ended.
+    /// How long ago it called the oldest that has not ended; if all have, how long ago the last one ended.
     pub idle: Duration,
 }
 
 impl Call {
-    /// A call. What is of no account for its collective is left out: ranks may differ in that.
+    /// A call from nobody knows where. What is of no account for its collective is left out: ranks may differ in that.
     pub fn new(number: u64, collective: Collective, (op, data_type): (Op, DataType), bytes: u64) -> Self {
         let reduction = match collective {
             Collective::Barrier | Collective::Dispatch => None,
@@ -42,7 +61,14 @@ impl Call {
             _ => Some((op, data_type)),
         };
         let has_length = !collective.is_routed() && collective != Collective::Barrier;
-        Self { number, collective, reduction, bytes: if has_length { bytes } else { 0 } }
+        Self { number, collective, reduction, bytes: if has_length { bytes } else { 0 }, place: None }
+    }
+
+    /// Whether it is what another rank has called.
+    pub(crate) fn agrees(&self, other: &Self) -> bool {
+        let Self { number, collective, reduction, bytes, place: _ } = self;
+        (*number, *collective, *reduction, *bytes)
+            == (other.number, other.collective, other.reduction, other.bytes)
     }
 
     /// In what two calls of one number differ, in words; empty if in nothing.
@@ -63,7 +89,7 @@ impl Call {
     }
 }
 
-/// `all_reduce of 4096 bytes, sum of i32`, `broadcast of 4096 bytes with root 1, f32`, `barrier`.
+/// `all_reduce of 4096 bytes, sum of i32`, `broadcast of 4096 bytes with root 1, f32`, `barrier`; ` at train.py:88` if anybody knows where.
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.collective.name())?;
@@ -74,10 +100,11 @@ impl fmt::Display for Call {
             write!(f, " with root {root}")?;
         }
         match self.reduction {
-            Some((op, data_type)) if self.collective.reduces() => write!(f, ", {op} of {data_type}"),
-            Some((_, data_type)) => write!(f, ", {data_type}"),
-            None => Ok(()),
+            Some((op, data_type)) if self.collective.reduces() => write!(f, ", {op} of {data_type}")?,
+            Some((_, data_type)) => write!(f, ", {data_type}")?,
+            None => {}
         }
+        self.place.iter().try_for_each(|place| write!(f, " at {place}"))
     }
 }
 
@@ -96,7 +123,7 @@ pub(crate) fn disagreement(
         // In the order of ranks, each camp with how many are in it.
         let mut camps: Vec<(u16, &Call, usize)> = Vec::new();
         for &(rank, call) in called {
-            match camps.iter_mut().find(|(_, known, _)| *known == call) {
+            match camps.iter_mut().find(|(_, known, _)| known.agrees(call)) {
                 Some((.., count)) => *count += 1,
                 None => camps.push((rank, call, 1)),
             }
@@ -131,7 +158,7 @@ mod tests {
 
     fn found(calls: &[Call]) -> Option<GroupFailure> {
         let members: Vec<String> = (0..calls.len()).map(|rank| format!("node-{rank}")).collect();
-        let calls = (0..).zip(calls).map(|(rank, call)| (rank, Vec::from([*call]))).collect();
+        let calls = (0..).zip(calls).map(|(rank, call)| (rank, Vec::from([call.clone()]))).collect();
         disagreement(GroupId(3), &members, &calls)
     }
 
@@ -141,10 +168,10 @@ mod tests {
         let of = |op, data_type| Call::new(7, Collective::AllReduce, (op, data_type), 4096);
         let [first, second] = [0, 1].map(Rank);
         for (usual, other, what) in [
-            (all_reduce, of(SUM.0, DataType::I32), "data type"),
-            (all_reduce, of(ReduceOp::Max.into(), SUM.1), "operation"),
-            (all_reduce, of(ReduceOp::Max.into(), DataType::I32), "data type and operation"),
-            (all_reduce, Call { bytes: 8192, ..all_reduce }, "length"),
+            (all_reduce.clone(), of(SUM.0, DataType::I32), "data type"),
+            (all_reduce.clone(), of(ReduceOp::Max.into(), SUM.1), "operation"),
+            (all_reduce.clone(), of(ReduceOp::Max.into(), DataType::I32), "data type and operation"),
+            (all_reduce.clone(), Call { bytes: 8192, ..all_reduce.clone() }, "length"),
             (all_reduce, call(Collective::Broadcast { root: first }), "collective"),
             (
                 call(Collective::Broadcast { root: first }),
@@ -158,7 +185,7 @@ mod tests {
             ),
             (call(Collective::Reduce { root: first }), call(Collective::Reduce { root: second }), "root"),
         ] {
-            let failure = found(&[usual, other, usual, usual]).unwrap();
+            let failure = found(&[usual.clone(), other.clone(), usual.clone(), usual.clone()]).unwrap();
             assert_eq!(
                 failure.reason,
                 format!(
@@ -188,11 +215,26 @@ mod tests {
     #[test]
     fn the_smaller_camp_is_at_fault_and_of_two_alike_the_later() {
         let (a, b) = (call(Collective::AllReduce), call(Collective::Barrier));
-        let at_fault = |calls: &[Call]| found(calls).unwrap().node;
-        assert_eq!(at_fault(&[b, a, a]), "node-0");
-        assert_eq!(at_fault(&[b, b, a, b]), "node-2");
-        assert_eq!(at_fault(&[a, b]), "node-1");
-        assert_eq!(at_fault(&[a, b, b, a]), "node-1");
+        let at_fault = |calls: &[&Call]| {
+            found(&calls.iter().map(|&call| call.clone()).collect::<Vec<_>>()).unwrap().node
+        };
+        assert_eq!(at_fault(&[&b, &a, &a]), "node-0");
+        assert_eq!(at_fault(&[&b, &b, &a, &b]), "node-2");
+        assert_eq!(at_fault(&[&a, &b]), "node-1");
+        assert_eq!(at_fault(&[&a, &b, &b, &a]), "node-1");
+    }
+
+    #[test]
+    fn lines_of_the_program_are_named_and_are_no_difference() {
+        let at = |collective, line| {
+            let place = Some(Place { file: "train.py".into(), line });
+            Call { place, ..call(collective) }
+        };
+        assert_eq!(found(&[at(Collective::AllReduce, 12), at(Collective::AllReduce, 88)]), None);
+        let calls = [12, 13, 14].map(|line| at(Collective::AllReduce, line)).into_iter();
+        let reason = found(&calls.chain([at(Collective::Barrier, 88)]).collect::<Vec<_>>()).unwrap().reason;
+        assert!(reason.contains("rank 3 (\"node-3\") calls barrier at train.py:88, rank 0 "), "{reason}");
+        assert!(reason.contains("all_reduce of 4096 bytes, sum of f32 at train.py:12; correct"), "{reason}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::arena::Ring;
 use crate::error::DeviceError;
 use crate::sys::{Buffer, Opened, PORT, PairHandle};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use quincunx_engine::verbs::{Failure, UNLIMITED_RETRIES, WorkId};
+use quincunx_engine::verbs::{Failure, WorkId};
 use quincunx_units::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -42,7 +42,7 @@ pub struct Connection {
     /// How long nothing is acknowledged before everything outstanding is sent again; rounded up to what hardware has.
     pub retry_timeout: Duration,
     /// How many time-outs in a row are followed by another try.
-    pub retry_count: u8,
+    pub retry_count: u16,
     /// How long a peer is told to wait when no receive request is posted, as a code.
     pub rnr_timer: u8,
     /// How many such answers in a row are followed by another try.
@@ -340,10 +340,7 @@ fn bring_up(opened: &Opened, pair: PairHandle, connection: &Connection) -> Resul
         send_psn: connection.send_psn,
         reads: 1,
         timeout: timeout_code(connection.retry_timeout),
-        retry_count: match connection.retry_count {
-            UNLIMITED_RETRIES => MOST_RETRIES,
-            count => count.min(MOST_RETRIES),
-        },
+        retry_count: connection.retry_count.min(MOST_RETRIES.into()) as u8,
         rnr_retry_count: connection.rnr_retry_count.min(MOST_RETRIES),
         ..PairAttributes::default()
     };

@@ -78,7 +78,7 @@ pub struct GroupConfig {
     /// How long an unacknowledged packet waits before it is sent again.
     pub resend_timeout: Duration,
     /// Time-outs without progress after which a neighbour counts as unreachable.
-    pub retry_count: u8,
+    pub retry_count: u16,
     /// A rule to break, for the checker alone.
     pub mutation: Option<Mutation>,
 }

@@ -38,7 +38,7 @@ pub(crate) struct Hop {
     /// The neighbour was not ready: nothing is sent until the timer fires.
     pub(crate) paused: bool,
     /// Time-outs since the neighbour was last heard of.
-    pub(crate) silent: u8,
+    pub(crate) silent: u16,
     /// The neighbour counts as unreachable.
     pub(crate) failed: bool,
 }

@@ -9,12 +9,12 @@ use crate::{CommError, Counts, Options};
 use quincunx_collective::GroupId;
 use quincunx_control::{Encapsulation, GroupRequest, NodeDescription, Role};
 use quincunx_control_grpc::{ClientConfig, ControlClient};
-use quincunx_design::{AnyDesign, Catalog, Demand, FabricKind, Settings, Value};
+use quincunx_design::{AnyDesign, Catalog, Demand, FabricKind, Settings, Transport, Value};
 use quincunx_driver_net::{NodeOptions, TransportOptions, Waker};
 use quincunx_fabric::MeshShape;
 use quincunx_runtime::{JoinedGroup, ProcessOptions, Rank, encapsulation};
 use quincunx_sockets::UdpOptions;
-use quincunx_units::ByteCount;
+use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::Framing;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -100,6 +100,7 @@ impl Endpoint {
                 connect_timeout: options.join_limit,
                 call_timeout: options.join_limit,
                 patience: options.manager.patience(),
+                keep_alive: options.patience,
                 credentials: options.credentials()?,
                 ..ClientConfig::default()
             },
@@ -272,6 +273,10 @@ impl Endpoint {
         self.0.command(command);
     }
 
+    pub(crate) fn client(&self) -> &ControlClient {
+        &self.0.client
+    }
+
     /// Waits until a group is ready.
     pub(crate) fn await_group(&self, wanted: Wanted) -> Result<JoinedGroup, CommError> {
         let (answer, answered) = channel();
@@ -341,7 +346,11 @@ impl Endpoint {
         // As many packets as one datagram of 64 KiB holds with their headers.
         let message = (65_507 / (mtu.bytes() + 16)).clamp(1, 64);
         let mut settings = design.defaults();
-        let base: [(&str, Value); 3] = [
+        let again = said.iter().rev().find(|(key, _)| key == "group.retry_timeout");
+        let again =
+            again.and_then(|(_, text)| text.parse().ok()).unwrap_or(Transport::default().retry_timeout);
+        let base: [(&str, Value); 4] = [
+            ("group.retry_count", retries(self.0.options.patience, again).into()),
             ("group.mtu", mtu.to_string().into()),
             ("group.message", message.into()),
             ("group.window", WINDOW.into()),
@@ -359,6 +368,13 @@ impl Endpoint {
         }
         Ok(settings)
     }
+}
+
+/// How many time-outs in a row are a silence that long.
+fn retries(patience: Duration, again: Duration) -> u16 {
+    let count = patience.as_picos().div_ceil(again.as_picos().max(1));
+    // The largest would mean for ever.
+    u16::try_from(count).unwrap_or(u16::MAX).min(u16::MAX - 1)
 }
 
 impl Inner {

@@ -9,8 +9,10 @@ use crate::peers::{Path, Receive, Send};
 use crate::worker::Command;
 use crate::{CommError, Handle, Numeric};
 use quincunx_collective::{Collective, DataType, GroupId, Op, Rank, ReduceOp, Reduction};
-use quincunx_runtime::JoinedGroup;
+use quincunx_control_grpc::{GroupName, Waits};
+use quincunx_runtime::{CallSite, JoinedGroup};
 use std::ops::Range;
+use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -203,6 +205,22 @@ impl Group {
         self.0.is_closed.load(Ordering::Acquire)
     }
 
+    /// Whom its ranks wait for in their collectives, as they tell the manager: what `quincunx group waits` prints. It may be asked from any
+    /// thread, while another one waits for a collective.
+    ///
+    /// # Errors
+    /// If this rank is alone in the group, or the manager does not answer.
+    pub fn waits(&self) -> Result<Waits, CommError> {
+        let Some([tree, _]) = self.0.numbers else {
+            return Err(CommError::misuse(
+                "a group of several ranks",
+                "one of this rank alone",
+                "ask nobody",
+            ));
+        };
+        Ok(self.0.endpoint.client().ask_waits(&GroupName::Number(tree))?)
+    }
+
     fn check_open(&self) -> Result<(), CommError> {
         match self.is_closed() {
             false => Ok(()),
@@ -223,7 +241,21 @@ impl Group {
     ///
     /// # Errors
     /// If it makes no sense; nothing has begun then. What goes wrong later is the handle's.
+    #[track_caller]
     pub fn start(&self, operation: Operation, buffers: Buffers) -> Result<Handle, CommError> {
+        self.start_at(Some(CallSite::Rust(Location::caller())), operation, buffers)
+    }
+
+    /// The same for a program in another language, of which it is known where it calls.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_at(
+        &self,
+        site: Option<CallSite>,
+        operation: Operation,
+        buffers: Buffers,
+    ) -> Result<Handle, CommError> {
         self.check_open()?;
         self.check(operation, buffers.source.length(), buffers.sink.length())?;
         let Some([tree, mesh]) = self.0.numbers else { return self.start_alone(operation, buffers) };
@@ -249,9 +281,11 @@ impl Group {
                 let reduction = operation.reduction();
                 let moved = Reduction { op: ReduceOp::Sum, data_type: operation.moves() };
                 let (promise, handle) = pair();
-                let deadline = self.deadline();
+                let (at, deadline) = (Instant::now(), self.deadline());
                 let job = Job {
                     called: collective,
+                    site,
+                    at,
                     // Of nothing, too, ranks see that all have called it.
                     collective: if length == 0 { Collective::Barrier } else { collective },
                     reduction: reduction.map_or(moved, |(reduction, _)| reduction),
@@ -327,6 +361,7 @@ impl Group {
     ///
     /// # Errors
     /// If a rank does not come, or the manager refuses a group.
+    #[track_caller]
     pub fn split(&self, color: i32) -> Result<Self, CommError> {
         // When all have told their colors, the manager knows of all that was given back before.
         self.0.endpoint.settle();
@@ -361,6 +396,7 @@ impl Group {
     ///
     /// # Errors
     /// If lengths do not fit, the group fails, or time is up.
+    #[track_caller]
     pub fn all_reduce<T: Numeric>(&self, values: &mut [T], op: impl Into<Op>) -> Result<(), CommError> {
         let operation = Operation::AllReduce(T::DATA_TYPE, op.into());
         self.run(operation, values.as_ptr(), values.len(), values.as_mut_ptr(), values.len())
@@ -370,6 +406,7 @@ impl Group {
     ///
     /// # Errors
     /// As [`all_reduce`](Self::all_reduce).
+    #[track_caller]
     pub fn all_gather<T: Numeric>(&self, mine: &[T], all: &mut [T]) -> Result<(), CommError> {
         self.run(Operation::AllGather(T::DATA_TYPE), mine.as_ptr(), mine.len(), all.as_mut_ptr(), all.len())
     }
@@ -378,6 +415,7 @@ impl Group {
     ///
     /// # Errors
     /// As [`all_reduce`](Self::all_reduce).
+    #[track_caller]
     pub fn reduce_scatter<T: Numeric>(
         &self,
         all: &[T],
@@ -392,6 +430,7 @@ impl Group {
     ///
     /// # Errors
     /// As [`all_reduce`](Self::all_reduce).
+    #[track_caller]
     pub fn broadcast<T: Numeric>(&self, values: &mut [T], root: u16) -> Result<(), CommError> {
         let (given, room) = if root == self.rank() { (values.len(), 0) } else { (0, values.len()) };
         self.run(Operation::Broadcast(T::DATA_TYPE, root), values.as_ptr(), given, values.as_mut_ptr(), room)
@@ -401,12 +440,14 @@ impl Group {
     ///
     /// # Errors
     /// If the group fails, or time is up.
+    #[track_caller]
     pub fn barrier(&self) -> Result<(), CommError> {
         let buffers = Buffers { source: Box::new(Nothing), sink: Box::new(Nothing) };
         self.start(Operation::Barrier, buffers)?.wait()
     }
 
     #[expect(unsafe_code, reason = "the node's thread uses the caller's memory while the caller waits here")]
+    #[track_caller]
     fn run<T: Numeric>(
         &self,
         operation: Operation,

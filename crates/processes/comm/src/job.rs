@@ -4,7 +4,7 @@ use crate::buffers::{Sink, Source};
 use crate::handle::Promise;
 use quincunx_collective::{Collective, DataType, Numbers, Op, Payload, Rank, Reduction};
 use quincunx_engine::Terms;
-use quincunx_runtime::Finished;
+use quincunx_runtime::{CallSite, Finished, NewCall};
 use std::time::Instant;
 
 /// Bytes of the longest vector, all ranks' parts together, that is exchanged at once.
@@ -12,8 +12,10 @@ const CHUNK: usize = 1 << 20;
 
 /// A job of a group's queue. The buffers come first: they are given back before anybody hears of the end.
 pub(crate) struct Job {
-    /// What the application has called.
+    /// What the application has called, where and when.
     pub(crate) called: Collective,
+    pub(crate) site: Option<CallSite>,
+    pub(crate) at: Instant,
     /// What runs.
     pub(crate) collective: Collective,
     pub(crate) reduction: Reduction,
@@ -49,9 +51,20 @@ impl Job {
     }
 
     /// What the application has asked for: how elements combine, and what they are.
-    pub(crate) const fn operation(&self) -> (Op, DataType) {
+    const fn operation(&self) -> (Op, DataType) {
         let Reduction { op, data_type } = self.reduction;
         (if self.averages { Op::Average } else { Op::Reduce(op) }, data_type)
+    }
+
+    /// What is noted of it.
+    pub(crate) fn call(&self) -> NewCall {
+        NewCall {
+            collective: self.called,
+            reduction: self.operation(),
+            bytes: self.length as u64,
+            site: self.site.clone(),
+            called: self.at,
+        }
     }
 
     /// The next chunk.
@@ -180,6 +193,8 @@ mod tests {
     fn job(length: usize, averages: bool) -> Job {
         Job {
             called: Collective::AllReduce,
+            site: None,
+            at: Instant::now(),
             collective: Collective::AllReduce,
             reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::I32 },
             averages,

@@ -41,4 +41,7 @@ pub use group::{Buffers, Group, Operation};
 pub use handle::Handle;
 pub use options::{Options, deadline, duration};
 pub use quincunx_collective::{DataType, Op, ParseNameError, ReduceOp};
+pub use quincunx_control::Place;
+pub use quincunx_control_grpc::Waits;
+pub use quincunx_runtime::CallSite;
 pub use traffic::EndpointTraffic;

@@ -36,6 +36,9 @@ pub struct Options {
     /// After how long a rank that waits in a collective has it said on standard error whom for, and again after twice as long each time; zero:
     /// never. One line for all who wait: the first of them prints it.
     pub notice: Duration,
+    /// How long a rank, a switch or the manager may be silent before it counts as gone: so long a process may be stopped, and goes on. One that ends
+    /// is noticed at once.
+    pub patience: Duration,
     /// How long to look for frames before sleeping; the design's nodes' own if none.
     pub spin: Option<Duration>,
     /// A file with what is shown to the manager: the connection is TLS then.
@@ -61,13 +64,14 @@ impl Options {
             join_limit: Duration::from_secs(30),
             limit: Duration::from_secs(1800),
             notice: Duration::from_secs(5),
+            patience: Duration::from_secs(10),
             spin: None,
             identity: None,
         }
     }
 
     /// What the environment says: `QUINCUNX_MANAGER` (HOST:PORT, several with commas if others stand by), `QUINCUNX_JOB`, `QUINCUNX_ADDRESS`, `QUINCUNX_DESIGN`, `QUINCUNX_SET`
-    /// (`KEY=VALUE`, several with commas), `QUINCUNX_IDENTITY`, `QUINCUNX_SPIN`, `QUINCUNX_NOTICE`, `QUINCUNX_SWITCHES`, and `RANK`, `WORLD_SIZE` and `LOCAL_WORLD_SIZE` as `torchrun` sets them. What is not said is as in
+    /// (`KEY=VALUE`, several with commas), `QUINCUNX_IDENTITY`, `QUINCUNX_SPIN`, `QUINCUNX_NOTICE`, `QUINCUNX_PATIENCE`, `QUINCUNX_SWITCHES`, and `RANK`, `WORLD_SIZE` and `LOCAL_WORLD_SIZE` as `torchrun` sets them. What is not said is as in
     /// [`new`](Self::new), and the manager is on this machine.
     ///
     /// # Errors
@@ -119,6 +123,9 @@ impl Options {
             .transpose()?;
         if let Some(notice) = said("QUINCUNX_NOTICE") {
             options.notice = read("QUINCUNX_NOTICE", &notice, "a time such as 5s")?;
+        }
+        if let Some(patience) = said("QUINCUNX_PATIENCE") {
+            options.patience = read("QUINCUNX_PATIENCE", &patience, "a time such as 10s")?;
         }
         options.identity = said("QUINCUNX_IDENTITY").map(PathBuf::from);
         Ok(options)

@@ -318,7 +318,7 @@ impl Worker {
             Ok(()) => {
                 Counters::add(&self.counters.copied_bytes, job.copied(chunk, queue.ranks));
                 if !was_begun {
-                    self.rank.note_call(group, job.called, job.operation(), job.length as u64);
+                    self.rank.note_call(group, job.call());
                 }
                 job.under_way += 1;
                 queue.under_way.push_back(chunk);

@@ -2,11 +2,17 @@
 //! end. Whoever has called something else than the others hears that from the manager, and so do they.
 
 use quincunx_collective::{Collective, DataType, Numbers, Op, Payload};
-use quincunx_control::{Call, Report, Standing};
-use std::time::{Duration, Instant};
+use quincunx_control::{Call, Place, Report, Standing};
+use quincunx_control_grpc::TimedCall;
+use std::collections::VecDeque;
+use std::panic::Location;
+use std::time::{Duration, Instant, SystemTime};
 
-/// Calls that are kept, the latest ones. More than are under way at once.
-const KEPT: usize = 8;
+/// Calls that are kept, the latest ones.
+const KEPT: usize = 512;
+
+/// Of those as many are told if ranks may not agree: more than are under way at once.
+const TOLD: usize = 8;
 
 /// A collective of which no part has ended for so long is stalled. It may only wait for a slow rank.
 const PATIENCE: Duration = Duration::from_millis(30);
@@ -14,18 +20,57 @@ const PATIENCE: Duration = Duration::from_millis(30);
 /// While it is stalled it is told again after twice the time each time, and after so long at the latest.
 const LONGEST: Duration = Duration::from_secs(10);
 
+/// Where a program calls a collective. It costs next to nothing until somebody asks.
+#[derive(Clone, Debug)]
+pub enum CallSite {
+    /// In Rust.
+    Rust(&'static Location<'static>),
+    /// In another language.
+    Other(Place),
+}
+
+impl CallSite {
+    fn place(&self) -> Place {
+        match self {
+            Self::Rust(location) => Place { file: location.file().into(), line: location.line() },
+            Self::Other(place) => place.clone(),
+        }
+    }
+}
+
+/// A collective as a program calls it.
+#[derive(Clone, Debug)]
+pub struct NewCall {
+    /// Which.
+    pub collective: Collective,
+    /// How elements combine, and what they are.
+    pub reduction: (Op, DataType),
+    /// Of a whole vector, or of a rank's part in ReduceScatter and AllGather.
+    pub bytes: u64,
+    /// Where.
+    pub site: Option<CallSite>,
+    /// When: it may have waited for others to end before it began.
+    pub called: Instant,
+}
+
+/// A call, and what has become of it.
+#[derive(Debug)]
+struct Kept {
+    call: NewCall,
+    begun: Instant,
+    ended: Option<Instant>,
+}
+
 /// The calls of a group, at one rank.
 #[derive(Debug)]
 pub(crate) struct Calls {
-    /// By their number, modulo so many.
-    latest: [Option<Call>; KEPT],
+    /// The latest, oldest first; the last one's number is `count`.
+    latest: VecDeque<Kept>,
     count: u64,
     /// Collectives that have ended; of calls that are cut up, parts.
     ended: u64,
     /// Calls that have come to their end.
     complete: u64,
-    /// When the last one was called, or ended.
-    changed: Option<Instant>,
     stall: Stall,
 }
 
@@ -40,15 +85,16 @@ struct Stall {
 impl Calls {
     pub(crate) const fn new() -> Self {
         let stall = Stall { ended: 0, since: None, patience: PATIENCE };
-        Self { latest: [None; KEPT], count: 0, ended: 0, complete: 0, changed: None, stall }
+        Self { latest: VecDeque::new(), count: 0, ended: 0, complete: 0, stall }
     }
 
-    /// The application has called a collective.
-    pub(crate) fn add(&mut self, collective: Collective, reduction: (Op, DataType), bytes: u64) {
+    /// A collective of the application has begun.
+    pub(crate) fn add(&mut self, call: NewCall) {
         self.count += 1;
-        self.changed = Some(Instant::now());
-        let place = (self.count % KEPT as u64) as usize;
-        self.latest[place] = Some(Call::new(self.count, collective, reduction, bytes));
+        if self.latest.len() == KEPT {
+            self.latest.pop_front();
+        }
+        self.latest.push_back(Kept { call, begun: Instant::now(), ended: None });
     }
 
     /// A collective has ended.
@@ -56,23 +102,62 @@ impl Calls {
         self.ended += 1;
     }
 
-    /// A call has come to its end.
+    /// The oldest call that has not come to its end has.
     pub(crate) fn complete_one(&mut self) {
         self.complete += 1;
-        self.changed = Some(Instant::now());
+        if let Some(kept) = self.place_of(self.complete).and_then(|place| self.latest.get_mut(place)) {
+            kept.ended = Some(Instant::now());
+        }
+    }
+
+    fn place_of(&self, number: u64) -> Option<usize> {
+        let first = self.count - self.latest.len() as u64;
+        number.checked_sub(first + 1).map(|place| place as usize)
+    }
+
+    /// The latest, in the order of their numbers.
+    fn last(&self, most: usize) -> impl Iterator<Item = (Call, &Kept)> {
+        let from = self.latest.len().saturating_sub(most);
+        let first = self.count - (self.latest.len() - from) as u64 + 1;
+        (first..).zip(self.latest.range(from..)).map(|(number, kept)| {
+            let NewCall { collective, reduction, bytes, site, .. } = &kept.call;
+            let place = site.as_ref().map(CallSite::place);
+            (Call { place, ..Call::new(number, *collective, *reduction, *bytes) }, kept)
+        })
+    }
+
+    /// How far the rank has come.
+    fn standing(&self, now: Instant) -> Standing {
+        let waits = self.place_of(self.complete + 1).and_then(|place| self.latest.get(place));
+        let since = match waits {
+            Some(kept) => Some(kept.call.called),
+            None => self.latest.back().and_then(|kept| kept.ended),
+        };
+        let idle = since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+        Standing { complete: self.complete, idle: idle.into() }
     }
 
     /// What the manager hears.
     pub(crate) fn report(&self, is_stalled: bool, now: Instant) -> Report {
-        let idle = self.changed.map_or(Duration::ZERO, |changed| now.saturating_duration_since(changed));
-        let standing = Standing { complete: self.complete, idle: idle.into() };
-        Report::Called { calls: self.all(), is_stalled, standing }
+        let calls = self.last(TOLD).map(|(call, _)| call).collect();
+        Report::Called { calls, is_stalled, standing: self.standing(now) }
     }
 
-    /// In the order of their numbers.
-    pub(crate) fn all(&self) -> Vec<Call> {
-        let first = self.count.saturating_sub(KEPT as u64 - 1);
-        (first..=self.count).filter_map(|number| self.latest[(number % KEPT as u64) as usize]).collect()
+    /// All that is kept, by the clock of this machine.
+    pub(crate) fn timed(&self) -> Vec<TimedCall> {
+        let (now, clock) = (Instant::now(), SystemTime::now());
+        let at = |then: Instant| {
+            let then =
+                clock.checked_sub(now.saturating_duration_since(then)).unwrap_or(SystemTime::UNIX_EPOCH);
+            then.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+        };
+        let timed = |(call, kept): (Call, &Kept)| TimedCall {
+            call,
+            called: at(kept.call.called),
+            begun: at(kept.begun),
+            ended: kept.ended.map(at),
+        };
+        self.last(KEPT).map(timed).collect()
     }
 
     /// Whether the manager is to hear now that something is stalled; `is_busy` if there is something that has to end.
@@ -138,16 +223,50 @@ mod tests {
         assert_eq!(told(&mut calls, start, 900..1000), [930, 960]);
     }
 
+    fn call(bytes: u64, called: Instant) -> NewCall {
+        NewCall { collective: Collective::AllReduce, reduction: SUM, bytes, site: None, called }
+    }
+
     #[test]
-    fn the_latest_calls_are_kept_in_order() {
+    fn the_latest_calls_are_told_in_order_and_more_are_kept_with_their_times() {
         let mut calls = Calls::new();
-        assert_eq!(calls.all(), []);
-        for number in 1..=20 {
-            calls.add(Collective::AllReduce, SUM, number);
-            let told: Vec<_> = calls.all().iter().map(|call| (call.number, call.bytes)).collect();
-            let expected: Vec<_> = (1..=number).rev().take(KEPT).map(|one| (one, one)).collect();
+        assert_eq!((calls.last(TOLD).count(), calls.timed()), (0, vec![]));
+        for number in 1..=KEPT as u64 + 20 {
+            calls.add(call(number, Instant::now()));
+            let told: Vec<_> = calls.last(TOLD).map(|(call, _)| (call.number, call.bytes)).collect();
+            let expected: Vec<_> = (1..=number).rev().take(TOLD).map(|one| (one, one)).collect();
             assert!(told.iter().rev().eq(&expected), "{told:?}");
+            if number > 2 {
+                calls.complete_one();
+            }
         }
+        let timed = calls.timed();
+        assert_eq!((timed.len(), timed[0].call.number), (KEPT, 21));
+        assert!(timed.iter().all(|timed| timed.called <= timed.begun));
+        let open: Vec<u64> =
+            timed.iter().filter(|timed| timed.ended.is_none()).map(|timed| timed.call.number).collect();
+        assert_eq!(open, [KEPT as u64 + 19, KEPT as u64 + 20]);
+    }
+
+    #[test]
+    fn a_rank_waits_since_it_called_the_oldest_that_has_not_ended() {
+        let (mut calls, start) = (Calls::new(), Instant::now());
+        let later = |seconds| start + Duration::from_secs(seconds);
+        assert_eq!(calls.standing(later(1)), Standing::default());
+        calls.add(call(64, start));
+        calls.add(call(64, later(2)));
+        assert_eq!(calls.standing(later(3)).idle, Duration::from_secs(3).into());
+        calls.complete_one();
+        assert_eq!(calls.standing(later(3)), Standing { complete: 1, idle: Duration::from_secs(1).into() });
+    }
+
+    #[test]
+    fn the_line_of_the_program_is_told() {
+        let mut calls = Calls::new();
+        let here = Location::caller();
+        calls.add(NewCall { site: Some(CallSite::Rust(here)), ..call(64, Instant::now()) });
+        let place = calls.last(1).next().and_then(|(call, _)| call.place).unwrap();
+        assert_eq!((&*place.file, place.line), (here.file(), here.line()));
     }
 
     #[test]

@@ -284,6 +284,7 @@ impl Rank {
                     self.attachment.report(group, Report::Removed);
                 }
                 Ok(Ok(Instruction::TellCalls(group))) => _ = asked.insert(group),
+                Ok(Ok(Instruction::TellTimes(group))) => self.tell_times(group),
                 Ok(Err(error)) => return Err(error.into()),
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
             }

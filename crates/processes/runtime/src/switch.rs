@@ -198,7 +198,8 @@ fn serve(
                         Instruction::Ready(_)
                         | Instruction::Suspend { .. }
                         | Instruction::Resume { .. }
-                        | Instruction::TellCalls(_) => continue,
+                        | Instruction::TellCalls(_)
+                        | Instruction::TellTimes(_) => continue,
                     };
                     for (core, task) in tasks {
                         match core.checked_sub(1) {

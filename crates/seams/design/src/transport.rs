@@ -21,7 +21,7 @@ pub struct Transport {
     /// Time without an acknowledge after which a sender sends again.
     pub retry_timeout: Duration,
     /// How often in a row it does so before the peer counts as dead.
-    pub retry_count: u8,
+    pub retry_count: u16,
     /// Send again what is missing and nothing else; otherwise everything from there on, as RoCE NICs do.
     pub selective: bool,
     /// The rate that senders slow down from when links mark congestion, as DCQCN has it; they do not if it is not said.

@@ -10,7 +10,7 @@ use crate::terms::Terms;
 pub use crate::program::{AnyProgram, Program};
 
 /// As a number of retries: a sender never gives up.
-pub const UNLIMITED_RETRIES: u8 = u8::MAX;
+pub const UNLIMITED_RETRIES: u16 = u16::MAX;
 
 /// A registered region of a node's [`Memory`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

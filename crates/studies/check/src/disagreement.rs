@@ -1,4 +1,4 @@
-//! One rank of a group, the last, asks for something else than the others. Nobody may be told of a result then, in no run. That ranks fail, or
+//! One rank of a group, the last, asks for something else than the others, or for nothing. Nobody may be told of a result then, in no run. That ranks fail, or
 //! wait for ever, is right: to end such a group is the control plane's business.
 
 use core::fmt;
@@ -22,11 +22,14 @@ pub enum Disagreement {
     Root,
     /// A packet more.
     Length,
+    /// It never asks.
+    Absence,
 }
 
 impl Disagreement {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Collective, Self::Type, Self::Operation, Self::Root, Self::Length];
+    pub const ALL: [Self; 6] =
+        [Self::Collective, Self::Type, Self::Operation, Self::Root, Self::Length, Self::Absence];
 
     /// What it is called on the command line.
     pub const fn name(self) -> &'static str {
@@ -36,6 +39,7 @@ impl Disagreement {
             Self::Operation => "operation",
             Self::Root => "root",
             Self::Length => "length",
+            Self::Absence => "absence",
         }
     }
 
@@ -78,6 +82,7 @@ impl Disagreement {
                 return Err(no_such("a collective with data"));
             }
             Self::Type | Self::Operation | Self::Length => collective,
+            Self::Absence => return Ok(TasksSetup { collectives: Vec::new(), ..setup.clone() }),
         };
         let packets = setup.packets + usize::from(self == Self::Length);
         Ok(TasksSetup { collectives: vec![other], packets, ..setup.clone() })

@@ -36,7 +36,7 @@ use crate::subject::Subject;
 use crate::topology::{RANKS, SWITCH, Topology};
 
 /// Where a peer may fail for good: as many as InfiniBand has bits for, more than there are losses.
-const RETRIES: u8 = 7;
+const RETRIES: u16 = 7;
 
 /// A packet of a source, by its slot.
 type Piece = (Rank, usize);

@@ -90,7 +90,9 @@ pub(crate) fn words(header: &Message) -> String {
                     format!("group {group} takes the place of {from}, from collective {first} on")
                 }
                 Instruction::Remove(group) => format!("forget group {group}"),
-                Instruction::TellCalls(group) => format!("tell what you have called in group {group}"),
+                Instruction::TellCalls(group) | Instruction::TellTimes(group) => {
+                    format!("tell what you have called in group {group}")
+                }
                 Instruction::Failed { group, failure } => format!("group {group} has failed: {failure}"),
             };
             words + &of(session)

@@ -44,7 +44,7 @@ pub struct QueuePairConfig {
     /// How long nothing is acknowledged before everything outstanding is sent again.
     pub retry_timeout: Duration,
     /// How many time-outs in a row, without any progress, are followed by another try.
-    pub retry_count: u8,
+    pub retry_count: u16,
     /// How long a peer is told to wait when no receive request is posted: a code of
     /// [`receiver_not_ready_delay`](quincunx_wire::aeth::receiver_not_ready_delay), less than 32.
     pub rnr_timer: u8,

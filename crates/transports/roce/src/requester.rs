@@ -59,7 +59,7 @@ pub(crate) struct Requester {
     posted: u64,
     /// One more than the last packet that asked for an acknowledge.
     asked: u64,
-    retries_left: u8,
+    retries_left: u16,
     rnr_retries_left: u8,
     /// The retry timer is armed at the driver.
     retry_armed: bool,

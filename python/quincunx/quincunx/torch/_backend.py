@@ -13,10 +13,13 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import Backend, Work
 
 from quincunx import _core
+from quincunx._calling import calling, passes_on
 from quincunx.torch._reductions import _ELEMENTS, _op, _reduction
 from quincunx.torch._stages import _Stages
 from quincunx.torch._tensors import _both, _dense, _is_staged, _memory, _on_host, _spread
 from quincunx.torch._work import _all, _end_all, _run_all, _when_ready, _Work
+
+passes_on(torch)
 
 # Tags of all_to_all with parts of any length; an application's own are below.
 _OWN_TAGS = 1 << 31
@@ -158,6 +161,8 @@ class QuincunxBackend(_base()):
         moved = sink if source is None else source
         if moved is not None:
             options.setdefault("element", _ELEMENTS.get(moved.dtype))
+        # A job may run in another thread.
+        options["at"] = calling()
 
         def job(work: _Work) -> None:
             if any(tensor is not None and _is_staged(tensor) for tensor in (source, sink)):

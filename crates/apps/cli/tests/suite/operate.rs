@@ -62,6 +62,7 @@ impl ManagedFabric {
                         Ok(Ok(Instruction::TellCalls(group))) => {
                             attachment.report(group, Report::called_nothing());
                         }
+                        Ok(Ok(Instruction::TellTimes(group))) => attachment.reporter().tell_times(group, &[]),
                         Ok(Ok(Instruction::Ready(_) | Instruction::Resume { .. }) | Err(_)) | Err(_) => {}
                     }
                 }

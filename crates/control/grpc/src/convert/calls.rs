@@ -1,32 +1,26 @@
 //! What ranks have called, as messages.
 
-use super::decoding::{Decoded, each, narrow, start_of, wrong};
+use super::decoding::{Decoded, each, narrow, present, start_of, wrong};
 use crate::proto;
+use crate::{GroupName, TimedCall};
 use quincunx_collective::{Collective, Rank};
-use quincunx_control::{Call, Standing};
+use quincunx_control::{Call, Place, Standing};
 use quincunx_units::Duration;
 use std::str::FromStr;
 
 /// The most that a rank tells at once.
 const MOST: usize = 64;
 
+/// The same with times.
+const MOST_TIMED: usize = 512;
+
+/// Bytes of a file's name.
+const LONGEST_FILE: usize = 256;
+
 pub(super) fn encode(calls: &[Call], is_stalled: bool, standing: Standing) -> proto::Called {
-    let encode = |call: &Call| {
-        let Call { number, collective, reduction, bytes } = *call;
-        let (op, data_type) =
-            reduction.map(|(op, data_type)| (op.to_string(), data_type.to_string())).unzip();
-        proto::Call {
-            number,
-            collective: collective.name().into(),
-            root: collective.root().map_or(0, |root| root.0.into()),
-            op: op.unwrap_or_default(),
-            data_type: data_type.unwrap_or_default(),
-            bytes,
-        }
-    };
     let Standing { complete, idle } = standing;
     proto::Called {
-        calls: calls.iter().map(encode).collect(),
+        calls: calls.iter().map(encode_call).collect(),
         is_stalled,
         complete,
         idle_us: idle.as_nanos().div_ceil(1000),
@@ -37,23 +31,87 @@ pub(super) fn decode(called: proto::Called) -> Decoded<(Vec<Call>, bool, Standin
     if called.calls.len() > MOST {
         return wrong("called.calls", "at most 64 calls", called.calls.len());
     }
+    let standing = Standing { complete: called.complete, idle: Duration::from_micros(called.idle_us) };
+    Ok((each(called.calls, decode_call)?, called.is_stalled, standing))
+}
+
+fn encode_call(call: &Call) -> proto::Call {
+    let Call { number, collective, reduction, bytes, place } = call;
+    let (op, data_type) = reduction.map(|(op, data_type)| (op.to_string(), data_type.to_string())).unzip();
+    proto::Call {
+        number: *number,
+        collective: collective.name().into(),
+        root: collective.root().map_or(0, |root| root.0.into()),
+        op: op.unwrap_or_default(),
+        data_type: data_type.unwrap_or_default(),
+        bytes: *bytes,
+        file: place.as_ref().map(|place| end_of(&place.file).into()).unwrap_or_default(),
+        line: place.as_ref().map_or(0, |place| place.line),
+    }
+}
+
+fn decode_call(call: proto::Call) -> Decoded<Call> {
     fn named<T: FromStr>(field: &'static str, expected: &'static str, text: &str) -> Decoded<T> {
         text.parse().or_else(|_| wrong(field, expected, start_of(text)))
     }
-    let decode = |call: proto::Call| {
-        let root = Rank(narrow("call.root", "16 bits", call.root)?);
-        let collective: Collective = named("call.collective", "a collective by name", &call.collective)?;
-        let reduction = match (call.op.as_str(), call.data_type.as_str()) {
-            ("", "") => None,
-            (op, data_type) => Some((
-                named("call.op", "an operation by name", op)?,
-                named("call.data_type", "a type by name", data_type)?,
-            )),
-        };
-        Ok(Call { number: call.number, collective: collective.with_root(root), reduction, bytes: call.bytes })
+    let root = Rank(narrow("call.root", "16 bits", call.root)?);
+    let collective: Collective = named("call.collective", "a collective by name", &call.collective)?;
+    let reduction = match (call.op.as_str(), call.data_type.as_str()) {
+        ("", "") => None,
+        (op, data_type) => Some((
+            named("call.op", "an operation by name", op)?,
+            named("call.data_type", "a type by name", data_type)?,
+        )),
     };
-    let standing = Standing { complete: called.complete, idle: Duration::from_micros(called.idle_us) };
-    Ok((each(called.calls, decode)?, called.is_stalled, standing))
+    if call.file.len() > LONGEST_FILE {
+        return wrong("call.file", "at most 256 bytes", call.file.len());
+    }
+    // It is printed in lines of messages and tables.
+    if call.file.chars().any(char::is_control) {
+        return wrong("call.file", "a file's name", start_of(&call.file));
+    }
+    let place = (!call.file.is_empty()).then(|| Place { file: call.file.into(), line: call.line });
+    let collective = collective.with_root(root);
+    Ok(Call { number: call.number, collective, reduction, bytes: call.bytes, place })
+}
+
+/// What is told of a file's name: its end, if it is long; control characters are left out.
+fn end_of(file: &str) -> String {
+    let mut from = file.len().saturating_sub(LONGEST_FILE);
+    while !file.is_char_boundary(from) {
+        from += 1;
+    }
+    file[from..].chars().filter(|char| !char.is_control()).collect()
+}
+
+pub(crate) fn encode_timed(calls: &[TimedCall], now: u64) -> proto::Timed {
+    let encode = |timed: &TimedCall| proto::TimedCall {
+        call: Some(encode_call(&timed.call)),
+        called: timed.called,
+        begun: timed.begun,
+        ended: timed.ended.unwrap_or(0),
+    };
+    proto::Timed { calls: calls.iter().map(encode).collect(), now }
+}
+
+pub(crate) fn decode_timed(timed: proto::Timed) -> Decoded<(Vec<TimedCall>, u64)> {
+    if timed.calls.len() > MOST_TIMED {
+        return wrong("timed.calls", "at most 512 calls", timed.calls.len());
+    }
+    let decode = |timed: proto::TimedCall| {
+        let proto::TimedCall { call, called, begun, ended } = timed;
+        let call = decode_call(present("timed.call", call)?)?;
+        Ok(TimedCall { call, called, begun, ended: (ended != 0).then_some(ended) })
+    };
+    Ok((each(timed.calls, decode)?, timed.now))
+}
+
+pub(crate) fn encode_name(group: &GroupName) -> proto::ask_group_request::Group {
+    use proto::ask_group_request::Group;
+    match group {
+        GroupName::Number(number) => Group::Number(number.0),
+        GroupName::Name(name) => Group::Name(name.clone()),
+    }
 }
 
 #[cfg(test)]
@@ -70,7 +128,8 @@ mod tests {
         let reductions: Vec<_> = ops.flat_map(|op| DataType::ALL.map(|data_type| (op, data_type))).collect();
         for collective in Collective::PRIMITIVES.into_iter().chain(rooted).chain(routed) {
             for (number, reduction) in (1..).zip(&reductions) {
-                let calls = vec![Call::new(number, collective, *reduction, number << 40)];
+                let place = (number % 2 == 0).then(|| Place { file: "train.py".into(), line: number as u32 });
+                let calls = vec![Call { place, ..Call::new(number, collective, *reduction, number << 40) }];
                 let standing = Standing { complete: number - 1, idle: Duration::from_micros(number) };
                 assert_eq!(decode(encode(&calls, true, standing)), Ok((calls, true, standing)));
             }
@@ -88,11 +147,20 @@ mod tests {
             ("call.op", |call| call.op = "mean".into()),
             ("call.data_type", |call| call.data_type = String::new()),
             ("call.root", |call| call.root = 1 << 16),
+            ("call.file", |call| call.file = "a\nb".into()),
+            ("call.file", |call| call.file = "a".repeat(LONGEST_FILE + 1)),
         ] {
             let mut called = good.clone();
             change(&mut called.calls[0]);
             assert_eq!(decode(called).unwrap_err().field, field);
         }
+        let place = Some(Place {
+            file: format!("\u{1b}[2J{}é/train.py", "x".repeat(2 * LONGEST_FILE)).into(),
+            line: 8,
+        });
+        let long = Call { place, ..Call::new(1, Collective::AllReduce, sum, 64) };
+        let told = decode_call(encode_call(&long)).unwrap().place.unwrap();
+        assert!(told.file.ends_with("xé/train.py") && told.line == 8, "{told}");
         let many = proto::Called { calls: vec![good.calls[0].clone(); MOST + 1], ..good };
         assert_eq!(decode(many).unwrap_err().field, "called.calls");
     }

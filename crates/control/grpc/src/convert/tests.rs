@@ -133,6 +133,7 @@ fn any_instruction() -> impl Strategy<Value = Instruction> {
         any::<u32>().prop_map(|group| Instruction::Ready(GroupId(group))),
         any::<u32>().prop_map(|group| Instruction::Remove(GroupId(group))),
         any::<u32>().prop_map(|group| Instruction::TellCalls(GroupId(group))),
+        any::<u32>().prop_map(|group| Instruction::TellTimes(GroupId(group))),
         (any::<u32>(), "\\PC{0,8}", "\\PC{0,8}").prop_map(|(group, node, reason)| Instruction::Failed {
             group: GroupId(group),
             failure: GroupFailure { node, reason },

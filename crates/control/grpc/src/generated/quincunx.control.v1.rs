@@ -92,7 +92,7 @@ pub struct Region {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Instruction {
-    #[prost(oneof = "instruction::Kind", tags = "6, 3, 4, 5, 7, 8, 9")]
+    #[prost(oneof = "instruction::Kind", tags = "6, 3, 4, 5, 7, 8, 9, 10")]
     pub kind: ::core::option::Option<instruction::Kind>,
 }
 /// Nested message and enum types in `Instruction`.
@@ -120,6 +120,9 @@ pub mod instruction {
         /// To a rank: report what it has called last.
         #[prost(message, tag = "9")]
         TellCalls(super::TellCalls),
+        /// To a rank: report what it has called lately, with times.
+        #[prost(message, tag = "10")]
+        TellTimes(super::TellTimes),
     }
 }
 /// <IP, QP> (EPIC 3.1).
@@ -267,6 +270,11 @@ pub struct TellCalls {
     #[prost(uint32, tag = "1")]
     pub group: u32,
 }
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TellTimes {
+    #[prost(uint32, tag = "1")]
+    pub group: u32,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SuspendGroup {
     #[prost(uint32, tag = "1")]
@@ -302,7 +310,7 @@ pub struct ReportRequest {
     pub node: ::prost::alloc::string::String,
     #[prost(uint32, tag = "2")]
     pub group: u32,
-    #[prost(oneof = "report_request::Report", tags = "3, 4, 5, 6, 7, 8, 9, 10, 11")]
+    #[prost(oneof = "report_request::Report", tags = "3, 4, 5, 6, 7, 8, 9, 10, 11, 12")]
     pub report: ::core::option::Option<report_request::Report>,
 }
 /// Nested message and enum types in `ReportRequest`.
@@ -327,6 +335,8 @@ pub mod report_request {
         Called(super::Called),
         #[prost(message, tag = "11")]
         Released(super::Released),
+        #[prost(message, tag = "12")]
+        Timed(super::Timed),
     }
 }
 /// What a rank has called last. Where ranks have called different collectives the group is over. A report that is lost is said again.
@@ -341,7 +351,7 @@ pub struct Called {
     /// Of all its calls, from the first on, those that have come to their end.
     #[prost(uint64, tag = "3")]
     pub complete: u64,
-    /// How long ago it called one last, or one ended.
+    /// How long ago it called the oldest that has not ended; if all have, how long ago the last one ended.
     #[prost(uint64, tag = "4")]
     pub idle_us: u64,
 }
@@ -365,6 +375,11 @@ pub struct Call {
     /// Of a rank's vector, or of its part in reduce_scatter and all_gather.
     #[prost(uint64, tag = "6")]
     pub bytes: u64,
+    /// Where in the program; an empty file: nobody knows.
+    #[prost(string, tag = "7")]
+    pub file: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "8")]
+    pub line: u32,
 }
 /// How often a switch has granted a group its memory, and refused it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -775,16 +790,17 @@ pub struct ListNodesResponse {
     pub nodes: ::prost::alloc::vec::Vec<Node>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct AskWaitsRequest {
-    #[prost(oneof = "ask_waits_request::Group", tags = "1, 2")]
-    pub group: ::core::option::Option<ask_waits_request::Group>,
+pub struct AskGroupRequest {
+    #[prost(oneof = "ask_group_request::Group", tags = "1, 2")]
+    pub group: ::core::option::Option<ask_group_request::Group>,
 }
-/// Nested message and enum types in `AskWaitsRequest`.
-pub mod ask_waits_request {
+/// Nested message and enum types in `AskGroupRequest`.
+pub mod ask_group_request {
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Group {
         #[prost(uint32, tag = "1")]
         Number(u32),
+        /// To ExplainGroup the last group that was asked for under that name, whether or not it was made.
         #[prost(string, tag = "2")]
         Name(::prost::alloc::string::String),
     }
@@ -805,22 +821,55 @@ pub struct RankStanding {
     /// Absent if it does not answer.
     #[prost(message, optional, tag = "2")]
     pub called: ::core::option::Option<Called>,
+    /// Whether its machine has acknowledged the question; absent: nobody knows.
+    #[prost(bool, optional, tag = "3")]
+    pub is_reached: ::core::option::Option<bool>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AskCallsResponse {
+    #[prost(message, optional, tag = "1")]
+    pub group: ::core::option::Option<Group>,
+    /// In rank order.
+    #[prost(message, repeated, tag = "2")]
+    pub ranks: ::prost::alloc::vec::Vec<RankCalls>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RankCalls {
+    /// Whether its node has a connection to the manager.
+    #[prost(bool, tag = "1")]
+    pub is_attached: bool,
+    /// Absent if it does not answer.
+    #[prost(message, optional, tag = "2")]
+    pub timed: ::core::option::Option<Timed>,
+    /// By how much the rank's clock is ahead of the manager's, in nanoseconds, and how wrong that may be either way.
+    #[prost(sint64, tag = "3")]
+    pub ahead_ns: i64,
+    #[prost(uint64, tag = "4")]
+    pub error_ns: u64,
+}
+/// What a rank has called lately. Times are nanoseconds since 1970 by its own clock.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Timed {
+    /// In the order of their numbers.
+    #[prost(message, repeated, tag = "1")]
+    pub calls: ::prost::alloc::vec::Vec<TimedCall>,
+    /// When it told them.
+    #[prost(fixed64, tag = "2")]
+    pub now: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ExplainGroupRequest {
-    #[prost(oneof = "explain_group_request::Group", tags = "1, 2")]
-    pub group: ::core::option::Option<explain_group_request::Group>,
-}
-/// Nested message and enum types in `ExplainGroupRequest`.
-pub mod explain_group_request {
-    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
-    pub enum Group {
-        #[prost(uint32, tag = "1")]
-        Number(u32),
-        /// The last group that was asked for under that name, whether or not it was made.
-        #[prost(string, tag = "2")]
-        Name(::prost::alloc::string::String),
-    }
+pub struct TimedCall {
+    #[prost(message, optional, tag = "1")]
+    pub call: ::core::option::Option<Call>,
+    /// When the program called it.
+    #[prost(fixed64, tag = "2")]
+    pub called: u64,
+    /// When it began: it may have waited for others.
+    #[prost(fixed64, tag = "3")]
+    pub begun: u64,
+    /// When it ended; zero: it has not.
+    #[prost(fixed64, tag = "4")]
+    pub ended: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ExplainGroupResponse {
@@ -1398,7 +1447,7 @@ pub mod control_client {
         /// Which collective each rank of a group is in. Answers when all have said so, or after half a second.
         pub async fn ask_waits(
             &mut self,
-            request: impl tonic::IntoRequest<super::AskWaitsRequest>,
+            request: impl tonic::IntoRequest<super::AskGroupRequest>,
         ) -> std::result::Result<
             tonic::Response<super::AskWaitsResponse>,
             tonic::Status,
@@ -1420,10 +1469,35 @@ pub mod control_client {
                 .insert(GrpcMethod::new("quincunx.control.v1.Control", "AskWaits"));
             self.inner.unary(req, path, codec).await
         }
+        /// What each rank of a group has called lately, and when. Answers as AskWaits does.
+        pub async fn ask_calls(
+            &mut self,
+            request: impl tonic::IntoRequest<super::AskGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::AskCallsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/quincunx.control.v1.Control/AskCalls",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("quincunx.control.v1.Control", "AskCalls"));
+            self.inner.unary(req, path, codec).await
+        }
         /// For operators: why a group does not use the network, or why there is none, and who holds what it lacked.
         pub async fn explain_group(
             &mut self,
-            request: impl tonic::IntoRequest<super::ExplainGroupRequest>,
+            request: impl tonic::IntoRequest<super::AskGroupRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ExplainGroupResponse>,
             tonic::Status,
@@ -1546,15 +1620,23 @@ pub mod control_server {
         /// Which collective each rank of a group is in. Answers when all have said so, or after half a second.
         async fn ask_waits(
             &self,
-            request: tonic::Request<super::AskWaitsRequest>,
+            request: tonic::Request<super::AskGroupRequest>,
         ) -> std::result::Result<
             tonic::Response<super::AskWaitsResponse>,
+            tonic::Status,
+        >;
+        /// What each rank of a group has called lately, and when. Answers as AskWaits does.
+        async fn ask_calls(
+            &self,
+            request: tonic::Request<super::AskGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::AskCallsResponse>,
             tonic::Status,
         >;
         /// For operators: why a group does not use the network, or why there is none, and who holds what it lacked.
         async fn explain_group(
             &self,
-            request: tonic::Request<super::ExplainGroupRequest>,
+            request: tonic::Request<super::AskGroupRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ExplainGroupResponse>,
             tonic::Status,
@@ -2123,7 +2205,7 @@ pub mod control_server {
                 "/quincunx.control.v1.Control/AskWaits" => {
                     #[allow(non_camel_case_types)]
                     struct AskWaitsSvc<T: Control>(pub Arc<T>);
-                    impl<T: Control> tonic::server::UnaryService<super::AskWaitsRequest>
+                    impl<T: Control> tonic::server::UnaryService<super::AskGroupRequest>
                     for AskWaitsSvc<T> {
                         type Response = super::AskWaitsResponse;
                         type Future = BoxFuture<
@@ -2132,7 +2214,7 @@ pub mod control_server {
                         >;
                         fn call(
                             &mut self,
-                            request: tonic::Request<super::AskWaitsRequest>,
+                            request: tonic::Request<super::AskGroupRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {
@@ -2163,12 +2245,53 @@ pub mod control_server {
                     };
                     Box::pin(fut)
                 }
+                "/quincunx.control.v1.Control/AskCalls" => {
+                    #[allow(non_camel_case_types)]
+                    struct AskCallsSvc<T: Control>(pub Arc<T>);
+                    impl<T: Control> tonic::server::UnaryService<super::AskGroupRequest>
+                    for AskCallsSvc<T> {
+                        type Response = super::AskCallsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::AskGroupRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Control>::ask_calls(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = AskCallsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
                 "/quincunx.control.v1.Control/ExplainGroup" => {
                     #[allow(non_camel_case_types)]
                     struct ExplainGroupSvc<T: Control>(pub Arc<T>);
-                    impl<
-                        T: Control,
-                    > tonic::server::UnaryService<super::ExplainGroupRequest>
+                    impl<T: Control> tonic::server::UnaryService<super::AskGroupRequest>
                     for ExplainGroupSvc<T> {
                         type Response = super::ExplainGroupResponse;
                         type Future = BoxFuture<
@@ -2177,7 +2300,7 @@ pub mod control_server {
                         >;
                         fn call(
                             &mut self,
-                            request: tonic::Request<super::ExplainGroupRequest>,
+                            request: tonic::Request<super::AskGroupRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {

@@ -86,6 +86,7 @@ pub(crate) fn group_of(instruction: &Instruction) -> GroupId {
         Instruction::Ready(group)
         | Instruction::Remove(group)
         | Instruction::TellCalls(group)
+        | Instruction::TellTimes(group)
         | Instruction::Suspend { group, .. }
         | Instruction::Resume { group, .. }
         | Instruction::Failed { group, .. } => *group,

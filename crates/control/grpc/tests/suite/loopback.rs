@@ -4,10 +4,10 @@
 use crate::cluster;
 use crate::cluster::{Cluster, WAIT, config, fast, names, request};
 use quincunx_collective::{Collective, DataType, GroupId, Rank, ReduceOp};
-use quincunx_control::{Call, Fallback, GroupState, InitGroupError, Instruction, Report, Standing};
+use quincunx_control::{Call, Fallback, GroupState, InitGroupError, Instruction, Place, Report, Standing};
 use quincunx_control_grpc::{
-    ClientConfig, ClientError, ControlClient, GroupName, Holder, ManagerAddress, ManagerServer, Reason,
-    ServerConfig,
+    ClientConfig, ClientError, ControlClient, GroupName, Holder, ManagerAddress, ManagerServer, RankCalls,
+    Reason, ServerConfig, TimedCall,
 };
 use quincunx_design::{Node, Peer, Settings, Value};
 use quincunx_designs::CATALOG;
@@ -182,13 +182,40 @@ fn who_asks_for_whom_a_group_waits_hears_what_ranks_answer_and_who_does_not() {
         asked.join().unwrap()
     });
     assert_eq!((waits.number(), waits.waiting()), (Some(2), (vec![0], Duration::from_millis(70))));
-    let [(1, Reason::NotCalled { last: Some(last), .. }), (2, Reason::Silent)] = waits.waited_for()[..]
+    let [(1, Reason::NotCalled { last: Some(last), .. }), (2, Reason::Stopped)] = waits.waited_for()[..]
     else {
         panic!("{waits}")
     };
     assert_eq!(last.number, 1);
     let unknown = cluster.client.ask_waits(&GroupName::Name("nobody".into())).unwrap_err().to_string();
     assert!(unknown.contains("expected a group that exists, found none; list the groups"), "{unknown}");
+}
+
+#[test]
+fn who_asks_for_calls_hears_when_they_were_and_how_clocks_differ() {
+    let cluster = Cluster::start(1, 2, config());
+    let group = cluster.init_group(&request(2, "epic-3")).unwrap().group;
+    let call = Call {
+        place: Some(Place { file: "train.py".into(), line: 88 }),
+        ..Call::new(1, Collective::AllReduce, (ReduceOp::Sum.into(), DataType::F32), 64)
+    };
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let timed = TimedCall { call, called: now, begun: now + 1, ended: None };
+    let calls = std::thread::scope(|scope| {
+        let asked = scope.spawn(|| cluster.client.ask_calls(&GroupName::Number(group)).unwrap());
+        for rank in ["rank-0", "rank-1"] {
+            assert_eq!(cluster.next(rank), Instruction::TellTimes(group));
+        }
+        // Rank 1 is asked, and says nothing.
+        cluster.nodes["rank-0"].reporter().tell_times(group, std::slice::from_ref(&timed));
+        asked.join().unwrap()
+    });
+    assert_eq!(calls.ranks[0].calls, Some(vec![timed]));
+    assert!(
+        calls.ranks[0].ahead.unsigned_abs() <= 2 * calls.ranks[0].error,
+        "they have one clock: {calls:?}"
+    );
+    assert_eq!(calls.ranks[1], RankCalls::silent(true));
 }
 
 #[test]

@@ -189,7 +189,7 @@ impl AgentNode {
                         say(self.manager, Message::Report { session, group, report }, out);
                     }
                     // What its collectives are is not explored.
-                    AgentAction::TellCalls(_) => {}
+                    AgentAction::TellCalls(_) | AgentAction::TellTimes(_) => {}
                     AgentAction::Resume { group, first, .. } => {
                         if let Some(rank) = &mut self.rank {
                             rank.resume(group, first);

@@ -103,6 +103,8 @@ pub enum Instruction {
     },
     /// A rank tells what it has called last ([`Report::Called`]).
     TellCalls(GroupId),
+    /// A rank tells all calls that it keeps, with their times: to whoever asks the manager's service, past the manager.
+    TellTimes(GroupId),
     /// Forget the group, then report.
     Remove(GroupId),
     /// The group is over: stop what runs on it with this error, forget it, then report.

@@ -29,7 +29,8 @@ impl Inquiry {
     /// Compares these with the first of their numbers.
     pub(super) fn compare(&mut self, calls: &[Call]) {
         for call in calls {
-            self.differ |= self.first.entry(call.number).or_insert(*call) != call;
+            let first = self.first.entry(call.number).or_insert_with(|| call.clone());
+            self.differ |= !first.agrees(call);
         }
         while self.first.len() > NUMBERS {
             self.first.pop_first();

@@ -45,7 +45,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         3 => (0..NODES, 1u32..12, 1u64..4, any::<bool>(), any::<bool>()).prop_map(
             |(node, group, number, differs, is_stalled)| {
                 let collective = if differs { Collective::Barrier } else { Collective::AllGather };
-                let calls = vec![Call { number, collective, reduction: None, bytes: 0 }];
+                let calls = vec![Call { number, collective, reduction: None, bytes: 0, place: None }];
                 Step::Report { node, group, report: Report::Called { calls, is_stalled, standing: Standing::default() } }
             },
         ),
@@ -109,8 +109,8 @@ impl Observer {
             Instruction::Ready(group) => {
                 prop_assert_eq!(self.installed.insert((node, group), true), Some(false), "{}", seen);
             }
-            Instruction::Suspend { .. } | Instruction::Resume { .. } => {
-                prop_assert!(false, "nothing is made anew here: {}", seen);
+            Instruction::Suspend { .. } | Instruction::Resume { .. } | Instruction::TellTimes(_) => {
+                prop_assert!(false, "nothing is made anew here, and nobody asks: {}", seen);
             }
             Instruction::TellCalls(group) => {
                 prop_assert_eq!(self.installed.get(&(node, group)), Some(&true), "{}", seen);

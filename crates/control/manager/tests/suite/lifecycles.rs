@@ -166,7 +166,9 @@ impl World {
                 let complete = 6 + random.below(2) as u64;
                 (group, Report::Suspended(Progress { complete, repeats_from: complete }))
             }
-            Instruction::TellCalls(_) => unreachable!("nothing fails here but nodes"),
+            Instruction::TellCalls(_) | Instruction::TellTimes(_) => {
+                unreachable!("nothing fails here but nodes, and nobody asks")
+            }
             Instruction::Remove(group) | Instruction::Failed { group, .. } => {
                 node.held.remove(&group);
                 node.waits.remove(&group);

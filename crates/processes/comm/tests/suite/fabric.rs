@@ -194,6 +194,7 @@ impl Drop for LoopbackFabric {
 }
 
 /// A sum over a group, which must be right.
+#[track_caller]
 pub(crate) fn add_up(group: &Group) {
     let mut values = vec![i32::from(group.rank()) + 1; 3000];
     group.all_reduce(&mut values, ReduceOp::Sum).unwrap();

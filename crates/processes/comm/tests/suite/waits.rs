@@ -1,17 +1,23 @@
 //! While a job hangs the manager says whom everybody waits for: ranks answer by their own thread, whatever the program does meanwhile.
 
 use crate::fabric::{LoopbackFabric, add_up};
+use quincunx_collective::GroupId;
 use quincunx_comm::Group;
 use quincunx_control_grpc::{GroupName, Reason, Waits};
 use std::time::{Duration, Instant};
 
+/// The group of collectives: another one has messages.
+fn only_group(fabric: &LoopbackFabric, group: &Group) -> GroupId {
+    let groups = fabric.client.list_groups().unwrap();
+    groups.iter().find(|found| found.summary.design == group.design()).unwrap().summary.group
+}
+
 /// Asks until the answer is as it should be, which it is within milliseconds.
 fn ask(fabric: &LoopbackFabric, group: &Group, is_so: impl Fn(&Waits) -> bool) -> Waits {
-    let groups = fabric.client.list_groups().unwrap();
-    let found = groups.iter().find(|found| found.summary.design == group.design()).unwrap();
+    let number = only_group(fabric, group);
     let end = Instant::now() + Duration::from_secs(20);
     loop {
-        let waits = fabric.client.ask_waits(&GroupName::Number(found.summary.group)).unwrap();
+        let waits = fabric.client.ask_waits(&GroupName::Number(number)).unwrap();
         if is_so(&waits) {
             return waits;
         }
@@ -24,6 +30,7 @@ fn ask(fabric: &LoopbackFabric, group: &Group, is_so: impl Fn(&Waits) -> bool) -
 fn a_rank_that_has_not_called_is_named_with_what_it_called_last() {
     let fabric = LoopbackFabric::with_room_for(2);
     fabric.run(3, |group| {
+        let first = line!() + 1;
         add_up(group);
         if group.rank() == 1 {
             let waits = ask(&fabric, group, |waits| waits.waiting().0 == [0, 2]);
@@ -33,18 +40,68 @@ fn a_rank_that_has_not_called_is_named_with_what_it_called_last() {
             };
             assert_eq!((last.number, last.bytes), (1, 12_000));
             let text = waits.to_string();
-            assert!(text.starts_with("all_reduce of 12000 bytes, sum of i32 (number 2 of group "), "{text}");
+            let place = last.place.as_ref().unwrap();
+            assert_eq!((&*place.file, place.line), (file!(), first));
+            let call = format!("all_reduce of 12000 bytes, sum of i32 at {}:", file!());
+            assert!(text.starts_with(&call) && text.contains(" (number 2 of group "), "{text}");
             assert!(text.contains("): 2 of 3 ranks wait, the first for "), "{text}");
-            let rank = "\n  rank 1 (r1) has not called it: its last, all_reduce of 12000 bytes, sum of i32 (number 1), ended ";
-            assert!(text.contains(rank), "{text}");
+            let rank =
+                format!("\n  rank 1 (r1) has not called it: its last, {call}{first} (number 1), ended ");
+            assert!(text.contains(&rank), "{text}");
         }
         add_up(group);
         // The others go on to the barrier that ends the job.
         if group.rank() == 0 {
             let waits = ask(&fabric, group, |waits| waits.waiting().0 == [1, 2]);
             let text = waits.to_string();
-            assert!(text.starts_with("barrier (number 3 of group "), "{text}");
-            assert!(text.contains("\n  rank 0 (r0) has not called it: its last, all_reduce of 12000 bytes"), "{text}");
+            assert!(text.starts_with("barrier at ") && text.contains(" (number 3 of group "), "{text}");
+            assert!(
+                text.contains("\n  rank 0 (r0) has not called it: its last, all_reduce of 12000 bytes"),
+                "{text}"
+            );
         }
+    });
+}
+
+#[test]
+fn each_ranks_calls_are_kept_with_line_and_times_and_the_slow_one_comes_last() {
+    let fabric = LoopbackFabric::with_room_for(2);
+    fabric.run(3, |group| {
+        let lines = line!() + 5..line!() + 6;
+        for _ in 0..20 {
+            if group.rank() == 1 {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            add_up(group);
+        }
+        group.barrier().unwrap();
+        if group.rank() == 0 {
+            let calls = fabric.client.ask_calls(&GroupName::Number(only_group(&fabric, group))).unwrap();
+            let by_number = calls.by_number();
+            for of_ranks in by_number.values().take(20) {
+                assert_eq!(of_ranks.len(), 3);
+                for timed in of_ranks.values() {
+                    let place = timed.call.place.as_ref().unwrap();
+                    assert!(&*place.file == file!() && lines.contains(&place.line), "{place}");
+                    assert!(
+                        timed.called <= timed.begun && timed.ended.is_some_and(|ended| timed.begun < ended),
+                        "{timed:?}"
+                    );
+                }
+            }
+            let late = calls.lateness();
+            assert!(late[1].calls >= 20 && late[1].mean > Duration::from_millis(3).into(), "{late:?}");
+            assert!(late[1].last > late[0].last.max(late[2].last), "{late:?}");
+        }
+    });
+}
+
+#[test]
+fn ranks_that_ask_at_once_are_answered_alike() {
+    let fabric = LoopbackFabric::with_room_for(2);
+    fabric.run(3, |group| {
+        add_up(group);
+        let waits = fabric.client.ask_waits(&GroupName::Number(only_group(&fabric, group))).unwrap();
+        assert!(waits.ranks.iter().all(|rank| rank.answer.is_some()), "{waits}");
     });
 }

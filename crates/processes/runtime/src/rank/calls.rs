@@ -1,25 +1,19 @@
 //! What the manager is told of calls.
 
-use quincunx_collective::{Collective, DataType, GroupId, Op};
+use quincunx_collective::GroupId;
 use quincunx_control::Report;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
 use super::Rank;
+use crate::calls::NewCall;
 
 impl Rank {
     /// Notes that the application has called a collective, for the manager to see whether all ranks call the same. [`run`](Self::run) does that
-    /// itself; who begins collectives with [`begin`](Self::begin) says what they are parts of, when the first has begun: what they do together,
-    /// and the bytes of a whole vector, or of a rank's part in ReduceScatter and AllGather.
-    pub fn note_call(
-        &mut self,
-        group: GroupId,
-        collective: Collective,
-        (op, data_type): (Op, DataType),
-        bytes: u64,
-    ) {
+    /// itself; who begins collectives with [`begin`](Self::begin) says what they are parts of, when the first has begun.
+    pub fn note_call(&mut self, group: GroupId, call: NewCall) {
         if let Some(life) = self.lives.get_mut(&group) {
-            life.calls.add(collective, (op, data_type), bytes);
+            life.calls.add(call);
         }
     }
 
@@ -28,6 +22,13 @@ impl Rank {
         if let Some(life) = self.lives.get_mut(&group) {
             life.calls.complete_one();
         }
+    }
+
+    /// Answers somebody who asks the manager when this rank has called what.
+    pub(crate) fn tell_times(&mut self, wire: GroupId) {
+        let life = self.lives.values().find(|life| life.wire == wire);
+        let calls = life.map(|life| life.calls.timed()).unwrap_or_default();
+        self.attachment.reporter().tell_times(wire, &calls);
     }
 
     /// Tells the manager what it has asked for, and what is stalled.

@@ -8,7 +8,7 @@ use quincunx_nodes::{HostCommand, HostEvent, HostRejected};
 use std::time::Instant;
 
 use super::Rank;
-use crate::calls::length_of;
+use crate::calls::{NewCall, length_of};
 use crate::delivered::Delivered;
 use crate::joined::{Finished, JoinedGroup};
 use crate::life::{CompletedCollective, Own, Recreation, Running};
@@ -42,12 +42,18 @@ impl Rank {
             return Err(HostRejected::from(quincunx_engine::verbs::RequestError::Busy).into());
         }
         life.done = None;
-        let bytes = length_of(collective, buffers.each_ref());
+        let call = NewCall {
+            collective,
+            reduction: (reduction.op.into(), reduction.data_type),
+            bytes: length_of(collective, buffers.each_ref()),
+            site: None,
+            called: Instant::now(),
+        };
         life.own = Some(Own { collective, reduction, buffers: Some(buffers) });
         let begun = self.drive(group);
         if let Some(life) = self.lives.get_mut(&group) {
             match &begun {
-                Ok(()) => life.calls.add(collective, (reduction.op.into(), reduction.data_type), bytes),
+                Ok(()) => life.calls.add(call),
                 Err(_) => life.own = None,
             }
         }

@@ -9,10 +9,11 @@ use quincunx_control_grpc::{ManagerServer, ServerConfig};
 use quincunx_design::{FabricKind, Value};
 use quincunx_designs::CATALOG;
 use quincunx_engine::Terms;
-use quincunx_runtime::{Ended, Finished, Rank, RuntimeError};
+use quincunx_runtime::{Ended, Finished, NewCall, Rank, RuntimeError};
 use quincunx_units::{ByteCount, Duration};
 use std::net::{SocketAddr, TcpListener};
 use std::thread;
+use std::time::Instant;
 
 const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::I32 };
 const LIMIT: Duration = Duration::from_secs(30);
@@ -102,7 +103,14 @@ fn whoever_begins_collectives_himself_is_told_as_what_he_has_noted() {
         let [input, output] = input(group.rank, bytes);
         rank.begin(group.id, Collective::AllReduce, SUM, Terms::WHOLE, Finished { input, output }).unwrap();
         // Of all that is exchanged so, this is the first part.
-        rank.note_call(group.id, Collective::AllReduce, (SUM.op.into(), SUM.data_type), 10 * bytes as u64);
+        let call = NewCall {
+            collective: Collective::AllReduce,
+            reduction: (SUM.op.into(), SUM.data_type),
+            bytes: 10 * bytes as u64,
+            site: None,
+            called: Instant::now(),
+        };
+        rank.note_call(group.id, call);
         loop {
             let mut ended = rank.step(Duration::from_millis(5)).unwrap();
             ended.extend(rank.look().unwrap());

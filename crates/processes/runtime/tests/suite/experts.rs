@@ -44,7 +44,7 @@ fn group() -> StaticGroup {
         ("group.message", Value::from(4)),
         ("group.window", Value::from(4)),
         ("group.retry_timeout", Value::from("1ms")),
-        ("group.retry_count", Value::from(u8::MAX)),
+        ("group.retry_count", Value::from(u16::MAX)),
     ];
     let multiwrite = common::design("multiwrite", FabricKind::Servers, &parameters);
     let length = ByteCount::new(TOKEN as u64);

@@ -75,7 +75,7 @@ impl Scene {
                 ("group.window", Value::from(1 + random.below(4))),
                 ("group.reproducible", Value::from(random.below(2) == 0)),
                 ("group.retry_timeout", Value::from("1ms")),
-                ("group.retry_count", Value::from(u8::MAX)),
+                ("group.retry_count", Value::from(u16::MAX)),
             ];
             groups.push(StaticGroup::on_tree(group.0, &tree, design, &parameters, Psn::new(0xff_fff0)));
             let root = Rank(random.below(u64::from(tree.ranks())) as u16);

@@ -20,7 +20,7 @@ fn setup(name: &str, collective: Collective, network: &str, disagreement: Disagr
 /// What there is to differ in.
 fn differences(collective: Collective) -> impl Iterator<Item = Disagreement> {
     Disagreement::ALL.into_iter().filter(move |one| match one {
-        Disagreement::Collective => true,
+        Disagreement::Collective | Disagreement::Absence => true,
         Type | Length => collective != Collective::Barrier,
         Operation => collective.reduces(),
         Root => collective.root().is_some(),
@@ -98,9 +98,14 @@ fn without_a_confirmation_somebody_is_told_of_a_wrong_result() {
         ("direct", "star-3", BROADCAST, "hosts.confirm"),
     ] {
         let setup = group_setup(name, &[collective], network, 1, &[(key, false)]);
-        let network = Network::of_group(&GroupSetup { disagreement: Some(Type), ..setup }).unwrap();
-        let (_, found) = run(&network, reliable());
-        assert!(found.is_some_and(|(fault, _)| matches!(fault, Fault::Wrong { .. })), "{name}");
+        for disagreement in [Type, Disagreement::Absence] {
+            let setup = GroupSetup { disagreement: Some(disagreement), ..setup.clone() };
+            let (_, found) = run(&Network::of_group(&setup).unwrap(), reliable());
+            assert!(
+                found.is_some_and(|(fault, _)| matches!(fault, Fault::Wrong { .. })),
+                "{name}: {disagreement}"
+            );
+        }
     }
 }
 
@@ -120,6 +125,6 @@ fn what_ranks_cannot_differ_in_is_refused() {
     let unknown = "size".parse::<Disagreement>().unwrap_err().to_string();
     assert_eq!(
         unknown,
-        "expected one of collective, type, operation, root, length, found \"size\"; name one of them"
+        "expected one of collective, type, operation, root, length, absence, found \"size\"; name one of them"
     );
 }

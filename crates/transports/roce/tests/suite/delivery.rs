@@ -162,7 +162,7 @@ fn patient(window: u32, acknowledge_every: u32) -> QueuePairConfig {
         expected_psn: Psn::new(0x00ff_ffff),
         window: Packets::new(window),
         acknowledge_every: Packets::new(acknowledge_every),
-        retry_count: u8::MAX,
+        retry_count: u16::MAX,
         rnr_retry_count: INFINITE_RNR_RETRIES,
         ..alice()
     }

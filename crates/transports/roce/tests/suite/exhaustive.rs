@@ -74,7 +74,7 @@ impl World {
     fn new(window: u32, reliability: Reliability, credits: bool) -> Self {
         let config = QueuePairConfig {
             window: Packets::new(window),
-            retry_count: u8::MAX,
+            retry_count: u16::MAX,
             rnr_retry_count: INFINITE_RNR_RETRIES,
             reliability,
             credits,

@@ -1,0 +1,267 @@
+//! What the ranks of a group have called lately, and when: told by each by its own clock, and set against each other here.
+
+use crate::status::GroupStatus;
+use quincunx_collective::Collective;
+use quincunx_control::Call;
+use quincunx_units::Duration;
+use std::collections::BTreeMap;
+
+/// A call and when it was. Times are nanoseconds since 1970 by the rank's clock.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TimedCall {
+    /// What was called, and where.
+    pub call: Call,
+    /// When the program called it.
+    pub called: u64,
+    /// When it began: it may have waited for others.
+    pub begun: u64,
+    /// When it ended, if it has.
+    pub ended: Option<u64>,
+}
+
+/// The calls of a rank.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RankCalls {
+    /// Whether its node has a connection to the manager.
+    pub is_attached: bool,
+    /// The latest, in the order of their numbers; none if it does not answer.
+    pub calls: Option<Vec<TimedCall>>,
+    /// By how many nanoseconds its clock is ahead of the manager's.
+    pub ahead: i64,
+    /// How wrong that may be, either way.
+    pub error: u64,
+}
+
+impl RankCalls {
+    /// Of one that has not answered.
+    pub const fn silent(is_attached: bool) -> Self {
+        Self { is_attached, calls: None, ahead: 0, error: 0 }
+    }
+
+    fn calls(&self) -> &[TimedCall] {
+        self.calls.as_deref().unwrap_or_default()
+    }
+}
+
+/// The calls of a group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupCalls {
+    /// Which.
+    pub group: GroupStatus,
+    /// In rank order.
+    pub ranks: Vec<RankCalls>,
+}
+
+/// A rank's clock against that of the first rank that has answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Aligned {
+    /// By how many nanoseconds it is ahead.
+    pub ahead: i64,
+    /// How wrong that may be, either way.
+    pub error: u64,
+}
+
+/// How late a rank has called what others wait for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Lateness {
+    /// Collectives that all ranks have called.
+    pub calls: u64,
+    /// Of those, how often it was the last, by more than the clocks may be wrong.
+    pub last: u64,
+    /// How long after the first rank it came, on average.
+    pub mean: Duration,
+    /// The longest.
+    pub longest: Duration,
+}
+
+/// Whether no rank can have ended it before all have called it.
+fn gathers_all(collective: Collective) -> bool {
+    matches!(
+        collective,
+        Collective::AllReduce | Collective::Barrier | Collective::ReduceScatter | Collective::AllGather
+    )
+}
+
+impl GroupCalls {
+    /// The clocks of ranks, by what the manager has measured and by what collectives say: nobody ends one before all have called it.
+    pub fn clocks(&self) -> Vec<Aligned> {
+        let Some(first) = self.ranks.iter().position(|rank| rank.calls.is_some()) else {
+            return vec![Aligned::default(); self.ranks.len()];
+        };
+        let reference = &self.ranks[first];
+        let by_number: BTreeMap<u64, &TimedCall> =
+            reference.calls().iter().map(|timed| (timed.call.number, timed)).collect();
+        let against = |(place, rank): (usize, &RankCalls)| {
+            if place == first || rank.calls.is_none() {
+                return Aligned::default();
+            }
+            let ahead = rank.ahead.saturating_sub(reference.ahead);
+            let error = i64::try_from(rank.error.saturating_add(reference.error)).unwrap_or(i64::MAX);
+            let [mut least, mut most] = [ahead.saturating_sub(error), ahead.saturating_add(error)];
+            for timed in rank.calls().iter().filter(|timed| gathers_all(timed.call.collective)) {
+                let Some(other) = by_number.get(&timed.call.number) else { continue };
+                let after = |ended: u64, called: u64| ended as i64 - called as i64;
+                most = timed.ended.map_or(most, |ended| most.min(after(ended, other.called)));
+                least = other.ended.map_or(least, |ended| least.max(-after(ended, timed.called)));
+            }
+            // A clock that was set meanwhile says nothing.
+            if least > most {
+                return Aligned { ahead, error: error.unsigned_abs() };
+            }
+            let half = (most - least) / 2;
+            Aligned { ahead: ahead.clamp(least, most), error: half.unsigned_abs() }
+        };
+        self.ranks.iter().enumerate().map(against).collect()
+    }
+
+    /// The calls of each number, by rank, on the clock of the first rank that has answered.
+    pub fn by_number(&self) -> BTreeMap<u64, BTreeMap<u16, TimedCall>> {
+        let clocks = self.clocks();
+        let mut calls: BTreeMap<u64, BTreeMap<u16, TimedCall>> = BTreeMap::new();
+        for ((rank, of_rank), clock) in (0..).zip(&self.ranks).zip(&clocks) {
+            let at = |time: u64| time.saturating_add_signed(-clock.ahead);
+            for timed in of_rank.calls() {
+                let TimedCall { call, called, begun, ended } = timed.clone();
+                let timed = TimedCall { call, called: at(called), begun: at(begun), ended: ended.map(at) };
+                calls.entry(timed.call.number).or_default().insert(rank, timed);
+            }
+        }
+        calls
+    }
+
+    /// How late each rank comes, over the collectives that all ranks have called.
+    pub fn lateness(&self) -> Vec<Lateness> {
+        let (clocks, count) = (self.clocks(), self.ranks.len());
+        let mut all = vec![Lateness::default(); count];
+        let by_number = self.by_number();
+        let whole = by_number.values().filter(|of_ranks| of_ranks.len() == count);
+        let mut sums = vec![Duration::ZERO; count];
+        for of_ranks in whole {
+            let called = |rank: &u16| of_ranks[rank].called;
+            let first = of_ranks.keys().map(called).min().unwrap_or_default();
+            let (last, second) = last_two(of_ranks);
+            let error = clocks[usize::from(last)].error
+                + second.map_or(0, |second| clocks[usize::from(second)].error);
+            let margin = second.map_or(0, |second| called(&last) - called(&second));
+            for rank in of_ranks.keys() {
+                let place = usize::from(*rank);
+                let late = Duration::from_nanos(called(rank) - first);
+                let of_rank = &mut all[place];
+                of_rank.calls += 1;
+                of_rank.last += u64::from(*rank == last && margin > error);
+                of_rank.longest = of_rank.longest.max(late);
+                sums[place] += late;
+            }
+        }
+        for (of_rank, sum) in all.iter_mut().zip(sums) {
+            of_rank.mean = sum / of_rank.calls.max(1);
+        }
+        all
+    }
+}
+
+/// Who has called last, and who before.
+pub(crate) fn last_two(of_ranks: &BTreeMap<u16, TimedCall>) -> (u16, Option<u16>) {
+    let mut order: Vec<(u64, u16)> = of_ranks.iter().map(|(rank, timed)| (timed.called, *rank)).collect();
+    order.sort_unstable();
+    let place = |back: usize| order.len().checked_sub(back).map(|place| order[place].1);
+    (place(1).unwrap_or_default(), place(2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quincunx_collective::{DataType, GroupId, ReduceOp};
+    use quincunx_control::{GroupState, GroupSummary};
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn timed(number: u64, called: u64, ended: u64) -> TimedCall {
+        let call = Call::new(number, Collective::AllReduce, (ReduceOp::Sum.into(), DataType::F32), 64);
+        TimedCall { call, called, begun: called, ended: Some(ended) }
+    }
+
+    fn of_ranks(ranks: Vec<RankCalls>) -> GroupCalls {
+        let members = (0..ranks.len()).map(|rank| format!("host-{rank}")).collect();
+        let summary = GroupSummary {
+            group: GroupId(3),
+            design: "epic-3".into(),
+            fallback: None,
+            state: GroupState::Ready,
+            owner: String::new(),
+            members,
+            switches: Vec::new(),
+            conflicts: 0,
+            lease: None,
+            recreated: None,
+            shared: None,
+        };
+        let [name, tenant, asked] = ["train", "", "epic-3"].map(String::from);
+        GroupCalls { group: GroupStatus { summary, name, tenant, asked }, ranks }
+    }
+
+    /// Ranks whose clocks are `ahead` and known to a second; rank 1 calls 5 ms later than the others each time.
+    fn slow_rank_one(ahead: [i64; 3]) -> GroupCalls {
+        let rank = |(place, ahead): (usize, i64)| {
+            let at = |time: u64| time.saturating_add_signed(ahead);
+            let late = if place == 1 { 5_000_000 } else { 0 };
+            let call = |number: u64| {
+                let begin = 100 * SECOND + number * 10_000_000;
+                timed(number, at(begin + late), at(begin + 5_000_000 + 40_000))
+            };
+            RankCalls {
+                is_attached: true,
+                calls: Some((1..=10).map(call).collect()),
+                ahead: 0,
+                error: SECOND,
+            }
+        };
+        of_ranks(ahead.into_iter().enumerate().map(rank).collect())
+    }
+
+    #[test]
+    fn collectives_set_clocks_against_each_other_to_within_their_length() {
+        let ahead = [0, 3_000_000, -70_000_000];
+        let clocks = slow_rank_one(ahead).clocks();
+        for (clock, ahead) in clocks.iter().zip(ahead).skip(1) {
+            assert!((clock.ahead - ahead).unsigned_abs() <= 2 * clock.error, "{clock:?} for {ahead}");
+            assert!(clock.error <= 5_040_000, "{clock:?}");
+        }
+    }
+
+    #[test]
+    fn the_one_that_comes_last_is_found_though_clocks_differ() {
+        let late = slow_rank_one([0, 0, 0]).lateness();
+        assert_eq!((late[1].calls, late[1].longest), (10, Duration::from_millis(5)));
+        assert!(late[1].mean > late[0].mean.max(late[2].mean) * 3, "{late:?}");
+    }
+
+    #[test]
+    fn clocks_that_are_known_well_stay_as_they_are_and_the_last_is_counted() {
+        let mut calls = slow_rank_one([0, 0, 0]);
+        for rank in &mut calls.ranks {
+            rank.error = 1000;
+        }
+        assert!(calls.clocks().iter().all(|clock| clock.ahead == 0 && clock.error <= 2000));
+        let late = calls.lateness();
+        assert_eq!([late[0].last, late[1].last, late[2].last], [0, 10, 0]);
+        assert_eq!((late[1].mean, late[0].mean), (Duration::from_millis(5), Duration::ZERO));
+    }
+
+    #[test]
+    fn a_clock_that_contradicts_the_collectives_is_as_the_manager_has_measured_it() {
+        let mut calls = slow_rank_one([0, 0, 0]);
+        calls.ranks[2].ahead = 30 * SECOND as i64;
+        assert_eq!(calls.clocks()[2], Aligned { ahead: 30 * SECOND as i64, error: 2 * SECOND });
+    }
+
+    #[test]
+    fn who_does_not_answer_has_no_times_and_leaves_the_others_theirs() {
+        let mut calls = slow_rank_one([0, 0, 0]);
+        calls.ranks[0] = RankCalls::silent(false);
+        assert_eq!(calls.by_number()[&4].keys().copied().collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(calls.lateness()[1].calls, 0, "not all ranks have told theirs");
+        calls.ranks.fill(RankCalls::silent(true));
+        assert!(calls.by_number().is_empty());
+    }
+}
