@@ -45,8 +45,8 @@ def declared(header: str) -> dict[str, tuple[list[str], str]]:
 
 
 def exported(library: str) -> dict[str, tuple[list[str], str]]:
-    found = re.findall(r'#\[unsafe\(no_mangle\)\]\npub (?:unsafe )?extern "C" fn (\w+)\(([^)]*)\) -> ([^{]*) \{', library)
-    return {name: (re.findall(r":\s*([^,]+?)\s*(?:,|$)", listed.strip()), result) for name, listed, result in found}
+    found = re.findall(r'#\[unsafe\(no_mangle\)\]\npub (?:unsafe )?extern "C" fn (\w+)\(([^)]*)\)(?: -> ([^{]*))? \{', library)
+    return {name: (re.findall(r":\s*([^,]+?)\s*(?:,|$)", listed.strip()), result or "c_void") for name, listed, result in found}
 
 
 def numbers(header: str, enum: str) -> dict[str, int]:

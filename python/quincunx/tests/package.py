@@ -104,7 +104,7 @@ def wait_for_waits(ranks: list[int], state: str) -> dict[str, Any]:
     """The answer, once just these ranks are waited for, for that reason."""
     for _ in range(100):
         found = waits()
-        if [(rank["rank"], rank["state"]) for rank in found["waited_for"]] == [(rank, state) for rank in ranks] and found["waiting"]:
+        if [(rank.get("rank"), rank["state"]) for rank in found["waited_for"]] == [(rank, state) for rank in ranks] and found["waiting"]:
             return found
         time.sleep(0.05)
     sys.exit(f"expected ranks {ranks} to be waited for, found {found}")

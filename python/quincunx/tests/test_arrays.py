@@ -8,7 +8,7 @@ import unittest
 import unittest.mock
 
 import needs
-from package import HERE, LIMIT_SECONDS, ROOT, OnRanks, one_address
+from package import HERE, LIMIT_SECONDS, PACKAGE, ROOT, OnRanks, one_address
 
 
 @needs.modules("numpy")
@@ -115,6 +115,18 @@ class Restarted(OnRanks):
         self.assertEqual(ended.returncode, 0, ended.stderr + ended.stdout)
         rows = [line.split() for line in ended.stdout.splitlines()[1:]]
         self.assertEqual([row[2:5] for row in rows], 6 * [["3", "0", "0"]], ended.stdout)
+
+
+@needs.modules("numpy")
+class Hangs(OnRanks):
+    def test_each_of_eight_is_answered_while_it_lasts_and_the_job_goes_on(self) -> None:
+        program = str(ROOT / "benches" / "hangs.py")
+        environment = dict(os.environ, PYTHONPATH=str(PACKAGE.parent))
+        ended = subprocess.run(
+            [sys.executable, program, str(self.target / "quincunx")], env=environment, text=True, capture_output=True, timeout=LIMIT_SECONDS
+        )
+        self.assertEqual(ended.returncode, 0, ended.stderr + ended.stdout)
+        self.assertEqual(len(ended.stdout.splitlines()), 9, ended.stdout)
 
 
 class InC(OnRanks):

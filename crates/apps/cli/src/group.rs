@@ -145,14 +145,15 @@ impl Group {
                 }
             }
             Command::Waits(Which { group }) => {
-                let waits = self.manager_options.connect()?.ask_waits(&group).map_err(Failure::input)?;
+                let waits =
+                    self.manager_options.connect_briefly()?.ask_waits(&group).map_err(Failure::input)?;
                 if json {
                     print_json("group waits", "waits", waits_json(&waits));
                 } else {
                     say!("{waits}");
                 }
             }
-            Command::Calls(calls) => calls.run(&self.manager_options.connect()?, json)?,
+            Command::Calls(calls) => calls.run(&self.manager_options.connect_briefly()?, json)?,
             Command::Why(Which { group }) => {
                 let why = self.manager_options.connect()?.explain_group(&group).map_err(Failure::input)?;
                 if json {
@@ -304,17 +305,22 @@ fn locks_table(shared: &[SharedMemory]) -> String {
 
 fn waits_json(waits: &Waits) -> Value {
     let (waiting, longest) = waits.waiting();
-    let waited_for = waits.waited_for().into_iter().map(|(rank, reason)| {
-        let state = match reason {
-            Reason::Gone => "gone",
-            Reason::Stopped => "stopped",
-            Reason::CutOff => "cut_off",
-            Reason::Silent => "silent",
-            Reason::NotCalled { .. } => "not_called",
-        };
+    let state = |reason: &Reason<'_>| match reason {
+        Reason::Gone => "gone",
+        Reason::Stopped => "stopped",
+        Reason::CutOff => "cut_off",
+        Reason::Silent => "silent",
+        Reason::NotCalled { elsewhere: None, .. } => "not_called",
+        Reason::NotCalled { elsewhere: Some(_), .. } => "elsewhere",
+    };
+    let ranks = waits.waited_for().into_iter().map(|(rank, reason)| {
         let node = &waits.group.summary.members[usize::from(rank)];
-        json!({ "rank": rank, "node": node, "state": state, "reason": reason.to_string() })
+        json!({ "rank": rank, "node": node, "state": state(&reason), "reason": reason.to_string() })
     });
+    let switches = waits.silent_switches().map(
+        |(node, reason)| json!({ "switch": node, "state": state(&reason), "reason": reason.to_string() }),
+    );
+    let waited_for = ranks.chain(switches);
     json!({
         "group": group_json(&waits.group),
         "number": waits.number(),

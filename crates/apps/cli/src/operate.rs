@@ -34,6 +34,14 @@ impl ManagerOptions {
         ControlClient::connect(self.manager.clone(), config).map_err(Failure::input)
     }
 
+    /// For what is asked while something hangs: the manager may, too.
+    pub(crate) fn connect_briefly(&self) -> Result<ControlClient, Failure> {
+        let limit = Duration::from_millis(1500);
+        let config =
+            ClientConfig { connect_timeout: limit, call_timeout: limit, ..self.identity_options.client()? };
+        ControlClient::connect(self.manager.clone(), config).map_err(Failure::input)
+    }
+
     /// Where the manager serves.
     pub(crate) fn manager(&self) -> &Managers {
         &self.manager

@@ -1,16 +1,17 @@
 //! What somebody asks the ranks of a group by way of the manager: whom they wait for, and what they have called when.
 
-use crate::calls::{GroupCalls, RankCalls};
+use crate::calls::{GroupCalls, RankCalls, TimedCall};
 use crate::questions::{Answers, Questions};
 use crate::reach::has_taken_all;
 use crate::service::{Asker, Service};
 use crate::state::{Shared, State};
 use crate::status::{GroupName, GroupStatus};
-use crate::waits::{RankStanding, Waits};
+use crate::waits::{Connection, RankStanding, Waits};
 use crate::{convert, proto};
 use proto::ask_group_request::Group as Wanted;
 use quincunx_collective::GroupId;
-use quincunx_control::Instruction;
+use quincunx_control::{Call, GroupState, GroupSummary, Instruction, Standing};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use tonic::{Response, Status};
@@ -18,8 +19,16 @@ use tonic::{Response, Status};
 /// How long ranks have to answer: they look for instructions every few milliseconds.
 const PATIENCE: Duration = Duration::from_millis(500);
 
+/// Other groups that are looked into for what somebody waits for there: the newest.
+const MOST_ELSEWHERE: usize = 16;
+
 /// Where questions of a kind are kept.
 type Kind<A> = fn(&mut State) -> &mut Questions<A>;
+
+type Called = (Vec<Call>, Standing);
+
+const CALLS: Kind<Called> = |state| &mut state.questions;
+const TIMES: Kind<(Vec<TimedCall>, u64)> = |state| &mut state.questions_of_times;
 
 impl Service {
     pub(crate) async fn try_ask_waits(
@@ -27,20 +36,40 @@ impl Service {
         asker: &mut Asker,
         wanted: Option<Wanted>,
     ) -> Result<Response<proto::AskWaitsResponse>, Status> {
-        let kind: Kind<_> = |state| &mut state.questions;
-        let (group, (answers, _)) = self.ask_ranks(asker, wanted, Instruction::TellCalls, kind).await?;
-        let state = self.shared.lock();
-        let ranks = group.summary.members.iter().map(|node| {
-            let (stream, answer) =
-                (state.streams.get(node), answers.get(node).map(|(answer, _)| answer.clone()));
-            let is_reached = match answer {
-                Some(_) => Some(true),
-                None => stream.and_then(|stream| stream.peer).and_then(has_taken_all),
-            };
-            RankStanding { is_attached: stream.is_some(), is_reached, answer }
-        });
-        let waits = Waits { ranks: ranks.collect(), group };
+        let (group, (answers, _)) =
+            self.ask_nodes(asker, wanted, Instruction::TellCalls, CALLS, of_group).await?;
+        let mut waits = waits_of(&self.shared.lock(), group, &answers);
+        self.look_elsewhere(asker, &mut waits).await;
         Ok(Response::new(convert::answers::encode_waits(&waits)))
+    }
+
+    /// Finds what those who are waited for wait for themselves, in other groups that the asker may see.
+    async fn look_elsewhere(&self, asker: &Asker, waits: &mut Waits) {
+        let late = waits.late_nodes();
+        let this = waits.group.summary.group;
+        let others: Vec<_> = {
+            let mut state = self.shared.lock();
+            let is_meant = |group: &GroupSummary| {
+                let has_late = group.members.iter().any(|member| late.contains(member));
+                group.group != this
+                    && group.state == GroupState::Ready
+                    && has_late
+                    && state.owns(&asker.who, group.group)
+            };
+            let meant: Vec<_> = state.manager.groups().filter(is_meant).collect();
+            let newest = meant.into_iter().rev().take(MOST_ELSEWHERE).map(|group| state.status(group));
+            let newest: Vec<GroupStatus> = newest.collect();
+            let open = newest.into_iter().map(|status| {
+                let question = self.open(&mut state, &status, Instruction::TellCalls, CALLS, of_group);
+                (status, question)
+            });
+            open.collect()
+        };
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        for (status, question) in others {
+            let (answers, _) = question.answers(deadline).await;
+            waits.add_elsewhere(&waits_of(&self.shared.lock(), status, &answers));
+        }
     }
 
     pub(crate) async fn try_ask_calls(
@@ -48,8 +77,8 @@ impl Service {
         asker: &mut Asker,
         wanted: Option<Wanted>,
     ) -> Result<Response<proto::AskCallsResponse>, Status> {
-        let kind: Kind<_> = |state| &mut state.questions_of_times;
-        let (group, (answers, asked)) = self.ask_ranks(asker, wanted, Instruction::TellTimes, kind).await?;
+        let (group, (answers, asked)) =
+            self.ask_nodes(asker, wanted, Instruction::TellTimes, TIMES, members).await?;
         let (now, clock) = (Instant::now(), SystemTime::now());
         let nanos = |then: Instant| {
             let then =
@@ -72,13 +101,14 @@ impl Service {
         Ok(Response::new(convert::answers::encode_group_calls(&calls)))
     }
 
-    /// Has all ranks of a group told something, and waits for their answers.
-    async fn ask_ranks<A: Clone>(
+    /// Has nodes of a group tell something, and waits for their answers.
+    async fn ask_nodes<A: Clone>(
         &self,
         asker: &mut Asker,
         wanted: Option<Wanted>,
         instruction: fn(GroupId) -> Instruction,
         kind: Kind<A>,
+        nodes: Nodes,
     ) -> Result<(GroupStatus, Answers<A>), Status> {
         let wanted = match wanted {
             Some(Wanted::Number(number)) => GroupName::Number(GroupId(number)),
@@ -91,36 +121,78 @@ impl Service {
             let status = state.find_group(&asker.who, &wanted).ok_or_else(|| {
                 Status::not_found("expected a group that exists, found none; list the groups")
             })?;
-            let group = status.summary.group;
-            let (number, is_asked) = kind(&mut state).begin(group, Instant::now());
-            for member in status.summary.members.iter().filter(|_| is_asked) {
-                state.instruct(member, &instruction(group));
-            }
-            (status, Question { number, shared: Arc::clone(&self.shared), kind })
+            let question = self.open(&mut state, &status, instruction, kind, nodes);
+            (status, question)
         };
-        let answers = question.answers(status.summary.members.len()).await;
+        let answers = question.answers(tokio::time::Instant::now() + PATIENCE).await;
         Ok((status, answers))
     }
+
+    /// Asks nodes of a group, if nobody else has just done so.
+    fn open<A: Clone>(
+        &self,
+        state: &mut State,
+        status: &GroupStatus,
+        instruction: fn(GroupId) -> Instruction,
+        kind: Kind<A>,
+        nodes: Nodes,
+    ) -> Question<A> {
+        let (group, nodes) = (status.summary.group, nodes(&status.summary));
+        let (number, is_asked) = kind(state).begin(group, Instant::now());
+        for node in nodes.iter().filter(|_| is_asked) {
+            state.instruct(node, &instruction(group));
+        }
+        Question { number, nodes: nodes.len(), shared: Arc::clone(&self.shared), kind }
+    }
+}
+
+/// Which nodes of a group are asked.
+type Nodes = fn(&GroupSummary) -> Vec<String>;
+
+fn members(group: &GroupSummary) -> Vec<String> {
+    group.members.clone()
+}
+
+fn of_group(group: &GroupSummary) -> Vec<String> {
+    group.members.iter().chain(group.switches.iter().map(|held| &held.node)).cloned().collect()
+}
+
+/// What the nodes of a group have answered, and what the manager knows of those who have not.
+fn waits_of(state: &State, group: GroupStatus, answers: &BTreeMap<String, (Called, Instant)>) -> Waits {
+    let connection = |node: &String| {
+        let stream = state.streams.get(node);
+        let is_reached = || stream.and_then(|stream| stream.peer).and_then(has_taken_all);
+        Connection { is_attached: stream.is_some(), is_reached: is_reached() }
+    };
+    let ranks = group.summary.members.iter().map(|node| match answers.get(node) {
+        Some((answer, _)) => RankStanding::answering(answer.clone()),
+        None => RankStanding::silent(connection(node)),
+    });
+    let switches = group.summary.switches.iter().map(|held| &held.node);
+    let silent = switches.filter(|node| !answers.contains_key(*node));
+    let silent_switches = silent.map(|node| (node.clone(), connection(node))).collect();
+    Waits { ranks: ranks.collect(), silent_switches, group }
 }
 
 /// A question that is open for as long as somebody waits.
 struct Question<A: Clone> {
     number: u64,
+    /// Who are asked.
+    nodes: usize,
     shared: Arc<Shared>,
     kind: Kind<A>,
 }
 
 impl<A: Clone> Question<A> {
-    /// Waits until so many have answered, or time is up.
-    async fn answers(&self, count: usize) -> Answers<A> {
-        let deadline = tokio::time::Instant::now() + PATIENCE;
+    /// Waits until all have answered, or until then.
+    async fn answers(&self, deadline: tokio::time::Instant) -> Answers<A> {
         let told = Arc::clone(&(self.kind)(&mut self.shared.lock()).told);
         loop {
             let next = told.notified();
             tokio::pin!(next);
             // From here on it hears of what comes, whenever it waits for that.
             next.as_mut().enable();
-            if (self.kind)(&mut self.shared.lock()).count(self.number) == count {
+            if (self.kind)(&mut self.shared.lock()).count(self.number) == self.nodes {
                 break;
             }
             if tokio::time::timeout_at(deadline, next).await.is_err() {

@@ -1,19 +1,44 @@
 //! Whom everybody in a group waits for.
 
 use crate::status::GroupStatus;
+use quincunx_collective::GroupId;
 use quincunx_control::{Call, GroupState, Standing};
 use quincunx_units::Duration;
 use std::fmt;
 
-/// How a rank stands in its group.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RankStanding {
-    /// Whether its node has a connection to the manager.
+/// How the manager reaches a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Connection {
+    /// Whether there is a connection.
     pub is_attached: bool,
     /// Whether its machine has acknowledged the question; none if nobody knows.
     pub is_reached: Option<bool>,
+}
+
+/// How a rank stands in its group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RankStanding {
+    /// How its node is reached.
+    pub connection: Connection,
     /// What it has called last, and how far it has come; none if it does not answer.
     pub answer: Option<(Vec<Call>, Standing)>,
+    /// What it waits for in another group, if it has not called what others wait for in this one.
+    pub elsewhere: Option<Elsewhere>,
+}
+
+/// A collective of another group that a rank is in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Elsewhere {
+    /// The group's number.
+    pub group: GroupId,
+    /// Its name; empty: it has none.
+    pub name: String,
+    /// What the rank has called there.
+    pub call: Call,
+    /// Since when it waits.
+    pub waits: Duration,
+    /// Nodes that it waits for there; none if nobody knows.
+    pub whom: Vec<String>,
 }
 
 /// What the ranks of a group have answered.
@@ -23,6 +48,8 @@ pub struct Waits {
     pub group: GroupStatus,
     /// In rank order.
     pub ranks: Vec<RankStanding>,
+    /// Switches of the group that do not answer.
+    pub silent_switches: Vec<(String, Connection)>,
 }
 
 /// Why a rank is waited for.
@@ -42,10 +69,35 @@ pub enum Reason<'a> {
         last: Option<&'a Call>,
         /// How long ago that ended.
         idle: Duration,
+        /// Where else it waits, if it does.
+        elsewhere: Option<&'a Elsewhere>,
     },
 }
 
+impl Connection {
+    /// Why a node does not answer.
+    fn reason(self) -> Reason<'static> {
+        match (self.is_attached, self.is_reached) {
+            (false, _) => Reason::Gone,
+            (true, Some(true)) => Reason::Stopped,
+            (true, Some(false)) => Reason::CutOff,
+            (true, None) => Reason::Silent,
+        }
+    }
+}
+
 impl RankStanding {
+    /// Of one that answers.
+    pub fn answering(answer: (Vec<Call>, Standing)) -> Self {
+        let connection = Connection { is_attached: true, is_reached: Some(true) };
+        Self { connection, answer: Some(answer), elsewhere: None }
+    }
+
+    /// Of one that does not.
+    pub const fn silent(connection: Connection) -> Self {
+        Self { connection, answer: None, elsewhere: None }
+    }
+
     /// The number of its last call.
     fn called(&self) -> Option<u64> {
         let (calls, _) = self.answer.as_ref()?;
@@ -65,15 +117,14 @@ impl RankStanding {
     /// Why it is waited for by those who are in a call of that number.
     fn reason(&self, number: Option<u64>) -> Option<Reason<'_>> {
         let Some((calls, standing)) = &self.answer else {
-            return Some(match (self.is_attached, self.is_reached) {
-                (false, _) => Reason::Gone,
-                (true, Some(true)) => Reason::Stopped,
-                (true, Some(false)) => Reason::CutOff,
-                (true, None) => Reason::Silent,
-            });
+            return Some(self.connection.reason());
         };
         // Whoever is behind has ended all of its own: the number is the first that somebody is in.
-        (self.called() < number).then_some(Reason::NotCalled { last: calls.last(), idle: standing.idle })
+        (self.called() < number).then_some(Reason::NotCalled {
+            last: calls.last(),
+            idle: standing.idle,
+            elsewhere: self.elsewhere.as_ref(),
+        })
     }
 }
 
@@ -96,6 +147,39 @@ impl Waits {
         let idle = |rank: &RankStanding| rank.answer.as_ref().map(|(_, standing)| standing.idle);
         let longest = waiting.clone().filter_map(|(_, rank)| idle(rank)).max().unwrap_or_default();
         (waiting.map(|(rank, _)| rank).collect(), longest)
+    }
+
+    /// Nodes of ranks that have not called it.
+    pub(crate) fn late_nodes(&self) -> Vec<String> {
+        let late =
+            self.waited_for().into_iter().filter(|(_, reason)| matches!(reason, Reason::NotCalled { .. }));
+        late.map(|(rank, _)| self.group.summary.members[usize::from(rank)].clone()).collect()
+    }
+
+    /// Notes of such ranks what they wait for in another group.
+    pub(crate) fn add_elsewhere(&mut self, other: &Self) {
+        let late = self.late_nodes();
+        let GroupStatus { summary, name, .. } = &other.group;
+        let number = other.number();
+        for (node, rank) in summary.members.iter().zip(&other.ranks).filter(|(node, _)| late.contains(node)) {
+            let Some(in_call) = rank.in_call() else { continue };
+            let (Some(call), Some((_, standing))) = (rank.call(in_call).cloned(), &rank.answer) else {
+                continue;
+            };
+            let whom = other.waited_for().into_iter().filter(|_| number == Some(in_call));
+            let whom = whom.map(|(rank, _)| summary.members[usize::from(rank)].clone()).collect();
+            let elsewhere =
+                Elsewhere { group: summary.group, name: name.clone(), call, waits: standing.idle, whom };
+            let place = self.group.summary.members.iter().position(|member| member == node);
+            if let Some(rank) = place.map(|place| &mut self.ranks[place]) {
+                rank.elsewhere.get_or_insert(elsewhere);
+            }
+        }
+    }
+
+    /// Switches that are waited for, each with the reason.
+    pub fn silent_switches(&self) -> impl Iterator<Item = (&str, Reason<'static>)> {
+        self.silent_switches.iter().map(|(node, connection)| (node.as_str(), connection.reason()))
     }
 
     /// The ranks that are waited for, each with the reason.
@@ -133,7 +217,7 @@ impl fmt::Display for Waits {
                     "{call} (number {} of {title}): {count} of {ranks} ranks wait, the first for {seconds:.1} s",
                     call.number
                 )?;
-                if waited_for.is_empty() {
+                if waited_for.is_empty() && self.silent_switches.is_empty() {
                     let ranks: Vec<String> = waiting.iter().map(ToString::to_string).collect();
                     let (noun, verb) = if ranks.len() == 1 { ("rank", "has") } else { ("ranks", "have") };
                     let ranks = ranks.join(", ");
@@ -148,7 +232,7 @@ impl fmt::Display for Waits {
             let node = &summary.members[usize::from(rank)];
             write!(f, "\n  rank {rank} ({node}) {reason}")?;
         }
-        Ok(())
+        self.silent_switches().try_for_each(|(node, reason)| write!(f, "\n  switch {node} {reason}"))
     }
 }
 
@@ -164,22 +248,43 @@ impl fmt::Display for Reason<'_> {
             Self::Silent => f.write_str(
                 "does not answer: its process is stopped (a debugger, swap), or its machine is cut off",
             ),
-            Self::NotCalled { last: None, .. } => f.write_str("has called nothing yet"),
-            Self::NotCalled { last: Some(call), idle } => {
-                let (number, seconds) = (call.number, idle.as_secs_f64());
-                write!(
-                    f,
-                    "has not called it: its last, {call} (number {number}), ended {seconds:.1} s ago; it computes, or waits elsewhere"
-                )
+            Self::NotCalled { last, idle, elsewhere } => {
+                match last {
+                    None => f.write_str("has called nothing yet")?,
+                    Some(call) => {
+                        let (number, seconds) = (call.number, idle.as_secs_f64());
+                        write!(f, "has not called it: its last, {call} (number {number}), ended {seconds:.1} s ago")?;
+                    }
+                }
+                match elsewhere {
+                    Some(elsewhere) => write!(f, "; {elsewhere}"),
+                    None if last.is_none() => Ok(()),
+                    None => f.write_str("; it computes, or waits for something else"),
+                }
             }
         }
+    }
+}
+
+/// `it waits in barrier (number 2 of group 4 "pipeline") for "host-0", for 1.2 s`.
+impl fmt::Display for Elsewhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { group, name, call, waits, whom } = self;
+        let name = if name.is_empty() { String::new() } else { format!(" \"{name}\"") };
+        write!(f, "it waits in {call} (number {} of group {group}{name})", call.number)?;
+        if !whom.is_empty() {
+            let names: Vec<String> = whom.iter().take(3).map(|node| format!("\"{node}\"")).collect();
+            let more = if whom.len() > 3 { format!(" and {} more", whom.len() - 3) } else { String::new() };
+            write!(f, " for {}{more}", names.join(", "))?;
+        }
+        write!(f, ", since {:.1} s", waits.as_secs_f64())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quincunx_collective::{Collective, DataType, GroupId, ReduceOp};
+    use quincunx_collective::{Collective, DataType, ReduceOp};
     use quincunx_control::{GroupFailure, GroupSummary};
 
     /// A rank that has ended so many of so many calls.
@@ -188,7 +293,7 @@ mod tests {
             |number| Call::new(number, Collective::AllReduce, (ReduceOp::Sum.into(), DataType::F32), 64);
         let idle = Duration::from_millis(1500);
         let answer = ((1..=called).map(call).collect(), Standing { complete, idle });
-        RankStanding { is_attached: true, is_reached: Some(true), answer: Some(answer) }
+        RankStanding::answering(answer)
     }
 
     fn waits(ranks: Vec<RankStanding>) -> Waits {
@@ -207,7 +312,7 @@ mod tests {
             shared: None,
         };
         let [name, tenant, asked] = ["train", "", "epic-3"].map(String::from);
-        Waits { group: GroupStatus { summary, name, tenant, asked }, ranks }
+        Waits { group: GroupStatus { summary, name, tenant, asked }, ranks, silent_switches: Vec::new() }
     }
 
     fn places(waits: &Waits) -> Vec<u16> {
@@ -222,13 +327,29 @@ mod tests {
             waits.to_string(),
             "all_reduce of 64 bytes, sum of f32 (number 17 of group 3 \"train\"): 2 of 4 ranks wait, the first for 1.5 s\n  \
              rank 1 (host-1) has not called it: its last, all_reduce of 64 bytes, sum of f32 (number 16), ended 1.5 s ago; it computes, or \
-             waits elsewhere\n  rank 3 (host-3) has called nothing yet"
+             waits for something else\n  rank 3 (host-3) has called nothing yet"
         );
     }
 
     #[test]
+    fn two_groups_that_are_called_in_opposite_order_are_both_named() {
+        let mut first = waits(vec![rank(1, 2), rank(1, 1)]);
+        let mut second = waits(vec![rank(0, 0), rank(0, 1)]);
+        (second.group.summary.group, second.group.name) = (GroupId(4), String::new());
+        first.add_elsewhere(&second);
+        let text = first.to_string();
+        let other = "; it waits in all_reduce of 64 bytes, sum of f32 (number 1 of group 4) for \"host-0\", since 1.5 s";
+        assert!(
+            text.contains("rank 1 (host-1) has not called it: its last, ") && text.ends_with(other),
+            "{text}"
+        );
+        second.add_elsewhere(&first);
+        assert!(second.to_string().contains("of group 3 \"train\") for \"host-1\""), "{second}");
+    }
+
+    #[test]
     fn who_is_stopped_cut_off_and_gone_are_three_things() {
-        let silent = |is_attached, is_reached| RankStanding { is_attached, is_reached, answer: None };
+        let silent = |is_attached, is_reached| RankStanding::silent(Connection { is_attached, is_reached });
         let [stopped, cut_off, gone] =
             [(true, Some(true)), (true, Some(false)), (false, None)].map(|(a, r)| silent(a, r));
         let waits = waits(vec![rank(1, 2), silent(true, None), stopped, cut_off, gone]);
@@ -237,6 +358,15 @@ mod tests {
         assert!(text.contains("rank 2 (host-2) does not answer, though its machine takes"), "{text}");
         assert!(text.contains("rank 3 (host-3) is cut off"), "{text}");
         assert!(text.contains("rank 4 (host-4) is gone"), "{text}");
+    }
+
+    #[test]
+    fn a_switch_that_is_silent_is_waited_for_when_all_ranks_have_called() {
+        let mut waits = waits(vec![rank(1, 2), rank(1, 2)]);
+        let stopped = Connection { is_attached: true, is_reached: Some(true) };
+        waits.silent_switches = vec![("leaf".into(), stopped)];
+        let text = waits.to_string();
+        assert!(text.ends_with(": 2 of 2 ranks wait, the first for 1.5 s\n  switch leaf does not answer, though its machine takes what is sent to it: its process is stopped (a debugger, swap)"), "{text}");
     }
 
     #[test]

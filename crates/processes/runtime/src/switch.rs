@@ -194,11 +194,15 @@ fn serve(
                             removals(group, &mut channel_cores)
                         }
                         Instruction::Remove(group) => removals(group, &mut channel_cores),
+                        // It calls nothing; whoever asks sees that it runs.
+                        Instruction::TellCalls(group) => {
+                            attachment.report(group, Report::called_nothing());
+                            continue;
+                        }
                         // Ranks alone are suspended, and call collectives.
                         Instruction::Ready(_)
                         | Instruction::Suspend { .. }
                         | Instruction::Resume { .. }
-                        | Instruction::TellCalls(_)
                         | Instruction::TellTimes(_) => continue,
                     };
                     for (core, task) in tasks {

@@ -1,34 +1,69 @@
 //! What ranks of a group have answered, as messages.
 
-use super::calls::{decode, decode_timed, encode, encode_timed};
+use super::calls::{decode, decode_call, decode_timed, encode, encode_call, encode_timed};
 use super::decoding::{Decoded, each, present, wrong};
 use super::{decode_status, encode_status};
 use crate::proto;
-use crate::{GroupCalls, RankCalls, RankStanding, Waits};
+use crate::{Connection, Elsewhere, GroupCalls, RankCalls, RankStanding, Waits};
+use quincunx_collective::GroupId;
+use quincunx_units::Duration;
 
 pub(crate) fn encode_waits(waits: &Waits) -> proto::AskWaitsResponse {
+    let elsewhere = |elsewhere: &Elsewhere| proto::Elsewhere {
+        group: elsewhere.group.0,
+        name: elsewhere.name.clone(),
+        call: Some(encode_call(&elsewhere.call)),
+        waits_us: elsewhere.waits.as_nanos().div_ceil(1000),
+        whom: elsewhere.whom.clone(),
+    };
+    let switch = |(node, connection): &(String, Connection)| proto::SilentSwitch {
+        node: node.clone(),
+        is_attached: connection.is_attached,
+        is_reached: connection.is_reached,
+    };
     let rank = |rank: &RankStanding| proto::RankStanding {
-        is_attached: rank.is_attached,
-        is_reached: rank.is_reached,
+        is_attached: rank.connection.is_attached,
+        is_reached: rank.connection.is_reached,
         called: rank.answer.as_ref().map(|(calls, standing)| encode(calls, false, *standing)),
+        elsewhere: rank.elsewhere.as_ref().map(elsewhere),
     };
     proto::AskWaitsResponse {
         group: Some(encode_status(&waits.group)),
         ranks: waits.ranks.iter().map(rank).collect(),
+        silent_switches: waits.silent_switches.iter().map(switch).collect(),
     }
 }
 
 pub(crate) fn decode_waits(waits: proto::AskWaitsResponse) -> Decoded<Waits> {
+    let elsewhere = |elsewhere: proto::Elsewhere| {
+        Ok(Elsewhere {
+            group: GroupId(elsewhere.group),
+            name: elsewhere.name,
+            call: decode_call(present("elsewhere.call", elsewhere.call)?)?,
+            waits: Duration::from_micros(elsewhere.waits_us),
+            whom: elsewhere.whom,
+        })
+    };
     let rank = |rank: proto::RankStanding| {
         let answer = rank.called.map(decode).transpose()?;
         let answer = answer.map(|(calls, _, standing)| (calls, standing));
-        Ok(RankStanding { is_attached: rank.is_attached, is_reached: rank.is_reached, answer })
+        let elsewhere = rank.elsewhere.map(elsewhere).transpose()?;
+        let connection = Connection { is_attached: rank.is_attached, is_reached: rank.is_reached };
+        Ok(RankStanding { connection, answer, elsewhere })
     };
     let group = decode_status(present("waits.group", waits.group)?)?;
     if waits.ranks.len() != group.summary.members.len() {
         return wrong("waits.ranks", "one for each member", waits.ranks.len());
     }
-    Ok(Waits { ranks: each(waits.ranks, rank)?, group })
+    let switch = |switch: proto::SilentSwitch| {
+        let proto::SilentSwitch { node, is_attached, is_reached } = switch;
+        Ok((node, Connection { is_attached, is_reached }))
+    };
+    Ok(Waits {
+        ranks: each(waits.ranks, rank)?,
+        silent_switches: each(waits.silent_switches, switch)?,
+        group,
+    })
 }
 
 pub(crate) fn encode_group_calls(calls: &GroupCalls) -> proto::AskCallsResponse {

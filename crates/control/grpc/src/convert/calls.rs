@@ -35,7 +35,7 @@ pub(super) fn decode(called: proto::Called) -> Decoded<(Vec<Call>, bool, Standin
     Ok((each(called.calls, decode_call)?, called.is_stalled, standing))
 }
 
-fn encode_call(call: &Call) -> proto::Call {
+pub(super) fn encode_call(call: &Call) -> proto::Call {
     let Call { number, collective, reduction, bytes, place } = call;
     let (op, data_type) = reduction.map(|(op, data_type)| (op.to_string(), data_type.to_string())).unzip();
     proto::Call {
@@ -45,12 +45,12 @@ fn encode_call(call: &Call) -> proto::Call {
         op: op.unwrap_or_default(),
         data_type: data_type.unwrap_or_default(),
         bytes: *bytes,
-        file: place.as_ref().map(|place| end_of(&place.file).into()).unwrap_or_default(),
+        file: place.as_ref().map(|place| end_of(&place.file)).unwrap_or_default(),
         line: place.as_ref().map_or(0, |place| place.line),
     }
 }
 
-fn decode_call(call: proto::Call) -> Decoded<Call> {
+pub(super) fn decode_call(call: proto::Call) -> Decoded<Call> {
     fn named<T: FromStr>(field: &'static str, expected: &'static str, text: &str) -> Decoded<T> {
         text.parse().or_else(|_| wrong(field, expected, start_of(text)))
     }

@@ -812,6 +812,18 @@ pub struct AskWaitsResponse {
     /// In rank order.
     #[prost(message, repeated, tag = "2")]
     pub ranks: ::prost::alloc::vec::Vec<RankStanding>,
+    /// Switches of the group that do not answer.
+    #[prost(message, repeated, tag = "3")]
+    pub silent_switches: ::prost::alloc::vec::Vec<SilentSwitch>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SilentSwitch {
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    #[prost(bool, tag = "2")]
+    pub is_attached: bool,
+    #[prost(bool, optional, tag = "3")]
+    pub is_reached: ::core::option::Option<bool>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RankStanding {
@@ -824,6 +836,23 @@ pub struct RankStanding {
     /// Whether its machine has acknowledged the question; absent: nobody knows.
     #[prost(bool, optional, tag = "3")]
     pub is_reached: ::core::option::Option<bool>,
+    /// What it waits for in another group, if it has not called what others wait for in this one.
+    #[prost(message, optional, tag = "4")]
+    pub elsewhere: ::core::option::Option<Elsewhere>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Elsewhere {
+    #[prost(uint32, tag = "1")]
+    pub group: u32,
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "3")]
+    pub call: ::core::option::Option<Call>,
+    #[prost(uint64, tag = "4")]
+    pub waits_us: u64,
+    /// Nodes that it waits for there.
+    #[prost(string, repeated, tag = "5")]
+    pub whom: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AskCallsResponse {
