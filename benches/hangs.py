@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes a job hang in eight ways, and asks `quincunx group waits` each time what is the matter: what it says, and how long that takes.
+"""Makes a job hang in nine ways, and asks `quincunx group waits` each time what is the matter: what it says, and how long that takes.
 
     python3 benches/hangs.py QUINCUNX [--only KIND,...]
 
@@ -27,6 +27,7 @@ KINDS = {
     "cut-off": (["--link", "netns"], r"rank 1 \(rank1\) is cut off"),
     "not-called": ([], r"rank 1 \(rank1\) has not called it: its last, all_gather .* at \S+hangs\.py:\d+ \(number 1\)"),
     "computes": ([], r"rank 1 \(rank1\) has not called it: .*it computes, or waits for something else"),
+    "message": ([], r"rank 1 \(rank1\) has not called it: .*it waits in receive from rank 0 with tag 7 at \S+ for \"rank0\""),
     "opposite-order": ([], r"rank 1 \(rank1\) has called nothing yet; it waits in all_reduce .* of group \d+\) for \"rank0\""),
     "switch": ([], r"switch switch0 does not answer, though its machine takes what is sent to it: its process is stopped"),
     "manager": ([], r"expected .*manager"),
@@ -115,6 +116,8 @@ def rank(kind: str) -> None:
         if kind == "computes":
             while not done.exists():
                 sum(range(10_000))
+        if kind == "message":
+            group.receive(numpy.empty(1), 0, tag=7)
         until_asked()
         if kind == "cut-off":
             cut_off("del")
@@ -132,6 +135,8 @@ def rank(kind: str) -> None:
         done.touch()
         if kind == "dead":
             os._exit(0)
+        if kind == "message":
+            group.send(numpy.zeros(1), 1, tag=7)
         pending.wait()
     else:
         try:

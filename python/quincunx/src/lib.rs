@@ -275,12 +275,12 @@ impl Group {
             Some(memory) => Box::new(memory.sink()),
             None => Box::new(Nothing),
         };
+        let site = at.map(|(file, line)| CallSite::Other(Place { file: file.into(), line }));
         let handle = if let (Operation::Receive(..), None) = (asked, peer) {
-            let (handle, from) = self.0.receive_from_any(tag, to).map_err(raised)?;
+            let (handle, from) = self.0.receive_from_any(site, tag, to).map_err(raised)?;
             sender = Some(from);
             handle
         } else {
-            let site = at.map(|(file, line)| CallSite::Other(Place { file: file.into(), line }));
             self.0.start_at(site, asked, Buffers { source: from, sink: to }).map_err(raised)?
         };
         Pending::keep(py, &handle, source, sink);

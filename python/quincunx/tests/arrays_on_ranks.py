@@ -2,9 +2,11 @@
 
 import array
 import gc
+import json
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -223,6 +225,9 @@ def who_is_waited_for_is_said_while_ranks_hang(group: quincunx.Group) -> None:
         finally:
             os.kill(processes[1, 0], signal.SIGCONT)
         assert f"{__file__}:{line} (number 2 of group " in group.waits(), group.waits()
+        everywhere = [os.environ["QUINCUNX_COMMAND"], "group", "waits", "--manager", os.environ["QUINCUNX_MANAGER"], "--json"]
+        everywhere = json.loads(subprocess.run(everywhere, text=True, capture_output=True, check=True).stdout)["all"]
+        assert [found["number"] for found in everywhere] == [2], everywhere
         pathlib.Path(os.environ["WAITS"]).touch()
         pending.wait()
         return

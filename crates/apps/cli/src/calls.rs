@@ -253,7 +253,10 @@ mod tests {
             shared: None,
         };
         let [name, tenant, asked] = ["train", "", "epic-3"].map(String::from);
-        GroupCalls { group: GroupStatus { summary, name, tenant, asked }, ranks: ranks.collect() }
+        GroupCalls {
+            group: GroupStatus { summary, name, tenant, asked, stalled: None },
+            ranks: ranks.collect(),
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use quincunx_control::{GroupRequest, GroupState, LockUse, Phase, SharedMemory};
 use quincunx_control_grpc::{
-    ControlClient, Explanation, GroupName, GroupStatus, Holder, OTHERS, Reason, Waits,
+    ClientError, ControlClient, Explanation, GroupName, GroupStatus, Holder, OTHERS, Reason, Waits,
 };
 use quincunx_design::{Catalog, FabricKind};
 use quincunx_fabric::MeshShape;
@@ -25,7 +25,8 @@ use crate::table::{Align, or_dash, table};
   quincunx group create train --members rank0,rank1,rank2,rank3 --design epic-3
   quincunx group list --manager manager.example:4790
   quincunx group show train
-  quincunx group waits train        it hangs: whom everybody waits for
+  quincunx group waits              something hangs: whom everybody waits for, in all groups
+  quincunx group waits train        the same of one group
   quincunx group calls train        what each rank has called when, and who comes last
   quincunx group why train          why the network is not used, and who is in the way
   quincunx group destroy train")]
@@ -47,11 +48,18 @@ enum Command {
     /// End a group and free what it holds; of one that failed, remove the record
     Destroy(Which),
     /// Say whom everybody waits for: which ranks are in which collective, and who has not called it, is stopped or is gone
-    Waits(Which),
+    Waits(AnyGroup),
     /// Show what each rank has called lately and when, and who comes last
     Calls(Calls),
     /// Explain why a group does not use the network or was refused: which switch, which resource, who holds it
     Why(Which),
+}
+
+#[derive(Args)]
+struct AnyGroup {
+    /// The group's name or number; all groups in which somebody waits if it is not given
+    #[arg(value_name = "NAME|NUMBER")]
+    group: Option<GroupName>,
 }
 
 #[derive(Args)]
@@ -144,13 +152,23 @@ impl Group {
                     say!("{} is destroyed", title(&group));
                 }
             }
-            Command::Waits(Which { group }) => {
+            Command::Waits(AnyGroup { group: Some(group) }) => {
                 let waits =
                     self.manager_options.connect_briefly()?.ask_waits(&group).map_err(Failure::input)?;
                 if json {
                     print_json("group waits", "waits", waits_json(&waits));
                 } else {
                     say!("{waits}");
+                }
+            }
+            Command::Waits(AnyGroup { group: None }) => {
+                let waits = all_waits(&self.manager_options.connect_briefly()?).map_err(Failure::input)?;
+                if json {
+                    print_json("group waits", "all", waits.iter().map(waits_json).collect());
+                } else if waits.is_empty() {
+                    say!("no rank waits in any group");
+                } else {
+                    waits.iter().for_each(|waits| say!("{waits}"));
                 }
             }
             Command::Calls(calls) => calls.run(&self.manager_options.connect_briefly()?, json)?,
@@ -184,6 +202,23 @@ impl Create {
         }
         Ok(wanted)
     }
+}
+
+/// Of all groups in which somebody waits.
+fn all_waits(client: &ControlClient) -> Result<Vec<Waits>, ClientError> {
+    let groups = client.list_groups()?;
+    let ready = groups.iter().filter(|group| group.summary.state == GroupState::Ready);
+    let mut waits = Vec::new();
+    for group in ready {
+        match client.ask_waits(&GroupName::Number(group.summary.group)) {
+            Ok(found) => waits.push(found),
+            // It is over meanwhile.
+            Err(ClientError::Refused(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    waits.retain(|waits| waits.call().is_some() || waits.messages().next().is_some());
+    Ok(waits)
 }
 
 fn print_json(command: &str, key: &str, value: Value) {

@@ -15,11 +15,7 @@ pub(crate) fn state(group: &GroupStatus) -> &'static str {
 
 /// One line on what is not as it was asked for; empty if all is.
 pub(crate) fn reason(group: &GroupStatus) -> String {
-    match (&group.summary.state, &group.summary.fallback) {
-        (GroupState::Failed(failure) | GroupState::Suspended(failure), _) => failure.to_string(),
-        (_, Some(lack)) => lack.to_string(),
-        _ => String::new(),
-    }
+    group.reason().unwrap_or_default()
 }
 
 pub(crate) fn title(group: &GroupStatus) -> String {
@@ -57,6 +53,7 @@ pub(crate) fn group_json(group: &GroupStatus) -> Value {
         "runs": summary.design,
         "fallback": summary.fallback.is_some(),
         "reason": reason(group),
+        "stalled_us": group.stalled.map(|stalled| stalled.as_micros_f64()),
         "members": summary.members,
         "switches": switches.collect::<Vec<_>>(),
     })

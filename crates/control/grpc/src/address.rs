@@ -107,6 +107,11 @@ impl Managers {
         Duration::from_secs(if self.0.len() > 1 { 10 } else { 2 })
     }
 
+    /// How long one may be silent that another one would take the place of.
+    pub(crate) fn silence(&self) -> Duration {
+        if self.0.len() > 1 { Duration::from_secs(2) } else { Duration::from_secs(1 << 20) }
+    }
+
     /// The one that is named first.
     pub fn first(&self) -> &ManagerAddress {
         &self.0[0]

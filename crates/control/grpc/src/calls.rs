@@ -197,7 +197,7 @@ mod tests {
             shared: None,
         };
         let [name, tenant, asked] = ["train", "", "epic-3"].map(String::from);
-        GroupCalls { group: GroupStatus { summary, name, tenant, asked }, ranks }
+        GroupCalls { group: GroupStatus { summary, name, tenant, asked, stalled: None }, ranks }
     }
 
     /// Ranks whose clocks are `ahead` and known to a second; rank 1 calls 5 ms later than the others each time.

@@ -34,7 +34,8 @@ pub struct ClientConfig {
     pub connect_timeout: Duration,
     /// For an answer. Must be longer than the manager's install timeout.
     pub call_timeout: Duration,
-    /// How long the manager may be silent before it counts as gone, or half as long again. One that ends is noticed at once.
+    /// How long the manager may be silent before it counts as gone, or half as long again; two seconds at most where another one stands by. One
+    /// that ends is noticed at once.
     pub keep_alive: Duration,
     /// How long a node whose connection is gone tries to attach again; not at all, and it hears of the end at once.
     pub patience: Duration,
@@ -56,15 +57,15 @@ impl Default for ClientConfig {
 
 impl ClientConfig {
     /// How a connection is made and kept.
-    pub(crate) fn endpoint(&self) -> Result<Endpoint, ClientError> {
-        let half = (self.keep_alive / 2).into();
+    pub(crate) fn endpoint(&self, managers: &Managers) -> Result<Endpoint, ClientError> {
+        let keep_alive = self.keep_alive.min(managers.silence());
         let scheme = if self.credentials.is_some() { "https" } else { "http" };
         // Certificates are of managers, and not of hosts: who is called is for the connector to say.
         let endpoint = Endpoint::from_shared(format!("{scheme}://{MANAGER_NAME}"))
             .map_err(|error| ClientError::System { reason: error.to_string() })?
             .connect_timeout(self.connect_timeout.into())
-            .http2_keep_alive_interval(half)
-            .keep_alive_timeout(self.keep_alive.into())
+            .http2_keep_alive_interval((keep_alive / 2).into())
+            .keep_alive_timeout(keep_alive.into())
             .keep_alive_while_idle(true);
         let Some(credentials) = &self.credentials else { return Ok(endpoint) };
         let wrong = |error| ClientError::Credentials { reason: root_cause(&error) };
@@ -202,7 +203,7 @@ impl ControlClient {
             .enable_all()
             .build()
             .map_err(system)?;
-        let endpoint = config.endpoint()?;
+        let endpoint = config.endpoint(&manager)?;
         let connector = Connector::new(manager.clone());
         let deadline = Instant::now() + std::time::Duration::from(config.connect_timeout);
         let channel = loop {

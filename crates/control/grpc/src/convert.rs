@@ -470,7 +470,7 @@ pub(crate) fn encode_report(report: Report) -> proto::report_request::Report {
         }
         Report::Locked(uses) => Encoded::Locked(encode_lock_use(uses)),
         Report::Called { calls, is_stalled, standing } => {
-            Encoded::Called(calls::encode(&calls, is_stalled, standing))
+            Encoded::Called(calls::encode(&calls, is_stalled, &standing))
         }
         Report::Released => Encoded::Released(proto::Released {}),
     }
@@ -623,15 +623,16 @@ pub(crate) fn encode_group(group: &GroupSummary) -> proto::Group {
 }
 
 pub(crate) fn encode_status(status: &GroupStatus) -> proto::Group {
-    let GroupStatus { summary, name, tenant, asked } = status;
+    let GroupStatus { summary, name, tenant, asked, stalled } = status;
     let (name, tenant, asked) = (name.clone(), tenant.clone(), asked.clone());
-    proto::Group { name, tenant, asked, ..encode_group(summary) }
+    let stalled_us = stalled.map(|stalled| stalled.as_nanos() / 1000);
+    proto::Group { name, tenant, asked, stalled_us, ..encode_group(summary) }
 }
 
 pub(crate) fn decode_status(mut group: proto::Group) -> Decoded<GroupStatus> {
     let [name, asked] = [&mut group.name, &mut group.asked].map(std::mem::take);
-    let tenant = group.tenant.clone();
-    Ok(GroupStatus { summary: decode_group(group)?, name, tenant, asked })
+    let (tenant, stalled) = (group.tenant.clone(), group.stalled_us.map(Duration::from_micros));
+    Ok(GroupStatus { summary: decode_group(group)?, name, tenant, asked, stalled })
 }
 
 pub(crate) fn decode_group(group: proto::Group) -> Decoded<GroupSummary> {

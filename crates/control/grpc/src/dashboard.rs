@@ -75,13 +75,12 @@ fn node_of(state: &State, node: &quincunx_control::NodeDescription) -> Value {
 fn group_of(state: &State, group: quincunx_control::GroupSummary) -> Value {
     let status = state.status(group);
     let summary = &status.summary;
-    let (stands, failure) = match &summary.state {
-        GroupState::Installing => ("installing", None),
-        GroupState::Ready => ("ready", None),
-        GroupState::Suspended(failure) => ("suspended", Some(failure.to_string())),
-        GroupState::Failed(failure) => ("failed", Some(failure.to_string())),
+    let stands = match &summary.state {
+        GroupState::Installing => "installing",
+        GroupState::Ready => "ready",
+        GroupState::Suspended(_) => "suspended",
+        GroupState::Failed(_) => "failed",
     };
-    let reason = failure.or_else(|| summary.fallback.as_ref().map(ToString::to_string));
     let switches: Vec<&String> = summary.switches.iter().map(|holding| &holding.node).collect();
     json!({
         "group": summary.group.0,
@@ -91,7 +90,7 @@ fn group_of(state: &State, group: quincunx_control::GroupSummary) -> Value {
         "asked": status.asked,
         "runs": summary.design,
         "is_fallback": summary.fallback.is_some(),
-        "reason": reason,
+        "reason": status.reason(),
         "members": summary.members,
         "switches": switches,
     })

@@ -48,7 +48,7 @@ pub use relay::AgentServer;
 pub use server::{ManagerServer, ServerConfig};
 pub use status::{Explanation, GroupName, GroupStatus, Holder, NodeStatus, OTHERS};
 pub use store::{StoreError, StorePlace, StorePlaceError};
-pub use waits::{Connection, Elsewhere, RankStanding, Reason, Waits};
+pub use waits::{Connection, Elsewhere, RankStanding, Reason, Waited, Waits};
 
 /// The messages as compiled from `proto/quincunx/control/v1/control.proto`.
 pub mod proto {

@@ -53,8 +53,8 @@ impl ManagerMetrics {
         self.recreations.inc();
     }
 
-    /// All of it, and how the manager's nodes and groups stand now, in the text format of OpenMetrics.
-    pub(crate) fn render(&self, manager: &Manager) -> String {
+    /// All of it, and how the manager's nodes and groups stand now, in so many of which ranks wait for long, in the text format of OpenMetrics.
+    pub(crate) fn render(&self, manager: &Manager, stalled: usize) -> String {
         let mut registry = Registry::with_prefix("quincunx");
         let calls = "Calls of the control plane, by their results as gRPC names them";
         registry.register("calls", calls, self.calls.clone());
@@ -66,6 +66,9 @@ impl ManagerMetrics {
         registry.register("connections", "Connections to the manager", self.connections.clone());
         let refused = "Connections that were closed at once, for there were too many";
         registry.register("connections_refused", refused, self.connections_refused.clone());
+        let waits = Gauge::<i64>::default();
+        waits.set(gauge(stalled as u64));
+        registry.register("groups_stalled", "Groups in which ranks wait for more than five seconds", waits);
         stand(manager, &mut registry);
         let mut text = String::new();
         encode(&mut text, &registry).expect("a string takes everything");

@@ -67,7 +67,7 @@ impl AgentServer {
         listen(&listener, Backlog::MAXALLOWABLE)?;
         let tls = credentials.map(Credentials::raw_client).transpose()?;
         let config = ClientConfig { credentials: credentials.cloned(), ..ClientConfig::default() };
-        let own = config.endpoint().map_err(io::Error::other)?;
+        let own = config.endpoint(&managers).map_err(io::Error::other)?;
         listener.set_nonblocking(true)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, stopped) = oneshot::channel::<()>();

@@ -212,7 +212,10 @@ impl ManagerServer {
         }
         let page = {
             let (shared, metrics) = (Arc::clone(&shared), Arc::clone(&metrics));
-            move || metrics.render(&shared.lock().manager)
+            move || {
+                let state = shared.lock();
+                metrics.render(&state.manager, state.stalled())
+            }
         };
         let serve_metrics = |address| {
             MetricsServer::start(address, page).map_err(|error| {

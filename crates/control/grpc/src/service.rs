@@ -158,7 +158,10 @@ impl Service {
             Report::Corrupted { reason } => tracing::warn!(node, group, reason, "result corrupted"),
             Report::Locked(_) => {}
             Report::Called { calls, is_stalled, standing } => {
-                state.questions.hear(&node, GroupId(group), (calls.clone(), *standing));
+                state.questions.hear(&node, GroupId(group), (calls.clone(), standing.clone()));
+                if *is_stalled {
+                    state.note_stall(GroupId(group), standing.idle);
+                }
                 tracing::debug!(node, group, calls = calls.len(), is_stalled, "rank tells its calls");
             }
             Report::Removed => tracing::debug!(node, group, "node forgot group"),

@@ -17,7 +17,7 @@ use quincunx_control::{
     Action, Call, Change, GroupState, GroupSummary, Holding, InitGroupError, Instruction, Journal, Manager,
     ManagerTimer, RequestId, Role, Standing,
 };
-use quincunx_units::{ByteCount, Instant};
+use quincunx_units::{ByteCount, Duration, Instant};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -25,6 +25,26 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
+
+/// A group in which ranks wait for long, as they tell.
+#[derive(Debug)]
+struct Stall {
+    since: std::time::Instant,
+    told: std::time::Instant,
+}
+
+impl Stall {
+    /// What is told of.
+    const LONG: Duration = Duration::from_secs(5);
+
+    /// Whoever waits tells it again after ten seconds at the latest.
+    const TOLD_AGAIN: std::time::Duration = std::time::Duration::from_secs(12);
+
+    /// For how long, if it goes on.
+    fn lasts(&self) -> Option<Duration> {
+        (self.told.elapsed() < Self::TOLD_AGAIN).then(|| self.since.elapsed().into())
+    }
+}
 
 /// The manager, what is kept beside it, and the other ends of its nodes, callers and timers.
 #[derive(Debug)]
@@ -43,6 +63,7 @@ pub(crate) struct State {
     timers: BTreeMap<ManagerTimer, tokio::task::AbortHandle>,
     next_request: u64,
     started: std::time::Instant,
+    stalls: BTreeMap<GroupId, Stall>,
     /// Who asks what ranks have called.
     pub(crate) questions: Questions<(Vec<Call>, Standing)>,
     /// The same, with times, and the rank's clock with its answer.
@@ -116,6 +137,7 @@ impl Shared {
             timers: BTreeMap::new(),
             next_request: 0,
             started: std::time::Instant::now(),
+            stalls: BTreeMap::new(),
             questions: Questions::default(),
             questions_of_times: Questions::default(),
             quotas,
@@ -462,7 +484,31 @@ impl State {
     /// A group with what was asked for.
     pub(crate) fn status(&self, summary: GroupSummary) -> GroupStatus {
         let Record { name, tenant, asked, .. } = self.records.get(summary.group).cloned().unwrap_or_default();
-        GroupStatus { summary, name, tenant, asked }
+        let stalled = self.stalls.get(&summary.group).and_then(Stall::lasts);
+        GroupStatus { summary, name, tenant, asked, stalled }
+    }
+
+    /// Groups in which ranks wait for long.
+    pub(crate) fn stalled(&self) -> usize {
+        self.stalls.values().filter(|stall| stall.lasts().is_some()).count()
+    }
+
+    /// A rank tells for how long it waits in a collective that does not come to its end.
+    pub(crate) fn note_stall(&mut self, group: GroupId, waits: Duration) {
+        self.stalls.retain(|_, stall| stall.lasts().is_some());
+        if waits < Stall::LONG {
+            return;
+        }
+        let now = std::time::Instant::now();
+        let since = now.checked_sub(waits.into()).unwrap_or(now);
+        let known = self.stalls.insert(group, Stall { since, told: now });
+        if let (Some(stall), Some(known)) = (self.stalls.get_mut(&group), &known) {
+            stall.since = since.min(known.since);
+        }
+        if known.is_none() {
+            let text = format!("group {group}: ranks wait; `quincunx group waits {group}` says whom for");
+            self.events.trouble(text);
+        }
     }
 
     /// The nodes that somebody may see: switches serve all.

@@ -1,7 +1,8 @@
 //! What operators see of groups and nodes: what the manager says, and what the service keeps beside it.
 
 use quincunx_collective::GroupId;
-use quincunx_control::{GroupSummary, Holding, NodeDescription};
+use quincunx_control::{GroupState, GroupSummary, Holding, NodeDescription};
+use quincunx_units::Duration;
 use std::convert::Infallible;
 use std::str::FromStr;
 
@@ -30,6 +31,22 @@ pub struct GroupStatus {
     pub tenant: String,
     /// The design that was asked for.
     pub asked: String,
+    /// For how long a rank waits in a collective that does not end, if it is long.
+    pub stalled: Option<Duration>,
+}
+
+impl GroupStatus {
+    /// One line on what is not as it was asked for, if anything is.
+    pub fn reason(&self) -> Option<String> {
+        match (&self.summary.state, self.stalled) {
+            (GroupState::Failed(failure) | GroupState::Suspended(failure), _) => Some(failure.to_string()),
+            (GroupState::Ready, Some(stalled)) => {
+                let (seconds, number) = (stalled.as_secs_f64(), self.summary.group);
+                Some(format!("ranks wait for {seconds:.1} s; `quincunx group waits {number}` says whom for"))
+            }
+            _ => self.summary.fallback.as_ref().map(ToString::to_string),
+        }
+    }
 }
 
 /// A group that holds something of a node.

@@ -2,7 +2,7 @@
 
 use crate::status::GroupStatus;
 use quincunx_collective::GroupId;
-use quincunx_control::{Call, GroupState, Standing};
+use quincunx_control::{AwaitedMessage, Call, GroupState, Standing};
 use quincunx_units::Duration;
 use std::fmt;
 
@@ -33,12 +33,21 @@ pub struct Elsewhere {
     pub group: GroupId,
     /// Its name; empty: it has none.
     pub name: String,
-    /// What the rank has called there.
-    pub call: Call,
+    /// What the rank waits in there.
+    pub what: Waited,
     /// Since when it waits.
     pub waits: Duration,
     /// Nodes that it waits for there; none if nobody knows.
     pub whom: Vec<String>,
+}
+
+/// What a rank waits in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Waited {
+    /// A collective.
+    Call(Call),
+    /// A message that is to come.
+    Message(AwaitedMessage),
 }
 
 /// What the ranks of a group have answered.
@@ -114,6 +123,11 @@ impl RankStanding {
         self.answer.as_ref()?.0.iter().find(|call| call.number == number)
     }
 
+    /// What it waits for longest of what others send it, if it waits for something.
+    fn message(&self) -> Option<&AwaitedMessage> {
+        self.answer.as_ref().and_then(|(_, standing)| standing.message.as_ref())
+    }
+
     /// Why it is waited for by those who are in a call of that number.
     fn reason(&self, number: Option<u64>) -> Option<Reason<'_>> {
         let Some((calls, standing)) = &self.answer else {
@@ -162,19 +176,35 @@ impl Waits {
         let GroupStatus { summary, name, .. } = &other.group;
         let number = other.number();
         for (node, rank) in summary.members.iter().zip(&other.ranks).filter(|(node, _)| late.contains(node)) {
-            let Some(in_call) = rank.in_call() else { continue };
-            let (Some(call), Some((_, standing))) = (rank.call(in_call).cloned(), &rank.answer) else {
+            let name = name.clone();
+            let named = |ranks: Vec<u16>| {
+                let node = |rank: u16| summary.members.get(usize::from(rank)).cloned();
+                ranks.into_iter().filter_map(node).collect()
+            };
+            let group = summary.group;
+            let elsewhere = if let Some(in_call) = rank.in_call() {
+                let (Some(call), Some((_, standing))) = (rank.call(in_call).cloned(), &rank.answer) else {
+                    continue;
+                };
+                let whom = other.waited_for().into_iter().filter(|_| number == Some(in_call));
+                let whom = named(whom.map(|(rank, _)| rank).collect());
+                Elsewhere { group, name, what: Waited::Call(call), waits: standing.idle, whom }
+            } else if let Some(message) = rank.message() {
+                let whom = named(message.from.into_iter().collect());
+                Elsewhere { group, name, what: Waited::Message(message.clone()), waits: message.waits, whom }
+            } else {
                 continue;
             };
-            let whom = other.waited_for().into_iter().filter(|_| number == Some(in_call));
-            let whom = whom.map(|(rank, _)| summary.members[usize::from(rank)].clone()).collect();
-            let elsewhere =
-                Elsewhere { group: summary.group, name: name.clone(), call, waits: standing.idle, whom };
             let place = self.group.summary.members.iter().position(|member| member == node);
             if let Some(rank) = place.map(|place| &mut self.ranks[place]) {
                 rank.elsewhere.get_or_insert(elsewhere);
             }
         }
+    }
+
+    /// Ranks that wait for what others send them, each with what it is.
+    pub fn messages(&self) -> impl Iterator<Item = (u16, &AwaitedMessage)> {
+        (0..).zip(&self.ranks).filter_map(|(place, rank)| Some((place, rank.message()?)))
     }
 
     /// Switches that are waited for, each with the reason.
@@ -209,7 +239,15 @@ impl fmt::Display for Waits {
         let waited_for = self.waited_for();
         let (waiting, longest) = self.waiting();
         match self.call() {
-            None => write!(f, "{title}: no rank waits in a collective")?,
+            None if self.messages().next().is_none() => write!(f, "{title}: no rank waits in a collective")?,
+            None => {
+                write!(
+                    f,
+                    "{title}: {} of {} ranks wait for what others send",
+                    self.messages().count(),
+                    self.ranks.len()
+                )?;
+            }
             Some(call) => {
                 let (count, ranks, seconds) = (waiting.len(), self.ranks.len(), longest.as_secs_f64());
                 write!(
@@ -227,6 +265,10 @@ impl fmt::Display for Waits {
                     )?;
                 }
             }
+        }
+        for (rank, message) in self.messages() {
+            let (node, seconds) = (&summary.members[usize::from(rank)], message.waits.as_secs_f64());
+            write!(f, "\n  rank {rank} ({node}) waits in {message}, since {seconds:.1} s")?;
         }
         for (rank, reason) in waited_for {
             let node = &summary.members[usize::from(rank)];
@@ -269,9 +311,14 @@ impl fmt::Display for Reason<'_> {
 /// `it waits in barrier (number 2 of group 4 "pipeline") for "host-0", for 1.2 s`.
 impl fmt::Display for Elsewhere {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { group, name, call, waits, whom } = self;
+        let Self { group, name, what, waits, whom } = self;
         let name = if name.is_empty() { String::new() } else { format!(" \"{name}\"") };
-        write!(f, "it waits in {call} (number {} of group {group}{name})", call.number)?;
+        match what {
+            Waited::Call(call) => {
+                write!(f, "it waits in {call} (number {} of group {group}{name})", call.number)?
+            }
+            Waited::Message(message) => write!(f, "it waits in {message}")?,
+        }
         if !whom.is_empty() {
             let names: Vec<String> = whom.iter().take(3).map(|node| format!("\"{node}\"")).collect();
             let more = if whom.len() > 3 { format!(" and {} more", whom.len() - 3) } else { String::new() };
@@ -292,7 +339,7 @@ mod tests {
         let call =
             |number| Call::new(number, Collective::AllReduce, (ReduceOp::Sum.into(), DataType::F32), 64);
         let idle = Duration::from_millis(1500);
-        let answer = ((1..=called).map(call).collect(), Standing { complete, idle });
+        let answer = ((1..=called).map(call).collect(), Standing { complete, idle, message: None });
         RankStanding::answering(answer)
     }
 
@@ -312,7 +359,11 @@ mod tests {
             shared: None,
         };
         let [name, tenant, asked] = ["train", "", "epic-3"].map(String::from);
-        Waits { group: GroupStatus { summary, name, tenant, asked }, ranks, silent_switches: Vec::new() }
+        Waits {
+            group: GroupStatus { summary, name, tenant, asked, stalled: None },
+            ranks,
+            silent_switches: Vec::new(),
+        }
     }
 
     fn places(waits: &Waits) -> Vec<u16> {
@@ -358,6 +409,32 @@ mod tests {
         assert!(text.contains("rank 2 (host-2) does not answer, though its machine takes"), "{text}");
         assert!(text.contains("rank 3 (host-3) is cut off"), "{text}");
         assert!(text.contains("rank 4 (host-4) is gone"), "{text}");
+    }
+
+    #[test]
+    fn a_message_that_is_waited_for_is_named_here_and_for_those_who_wait_elsewhere() {
+        let (mut sums, mut messages) =
+            (waits(vec![rank(1, 2), rank(1, 1)]), waits(vec![rank(0, 0), rank(0, 0)]));
+        let message = AwaitedMessage {
+            operation: "receive".into(),
+            from: Some(0),
+            tag: Some(7),
+            waits: Duration::from_millis(2500),
+            place: None,
+        };
+        messages.group.summary.group = GroupId(4);
+        messages.ranks[1].answer.as_mut().unwrap().1.message = Some(message);
+        let line = "rank 1 (host-1) waits in receive from rank 0 with tag 7, since 2.5 s";
+        assert_eq!(
+            messages.to_string(),
+            format!("group 4 \"train\": 1 of 2 ranks wait for what others send\n  {line}")
+        );
+        sums.add_elsewhere(&messages);
+        let text = sums.to_string();
+        assert!(
+            text.ends_with("; it waits in receive from rank 0 with tag 7 for \"host-0\", since 2.5 s"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -42,13 +42,44 @@ pub struct Call {
     pub place: Option<Place>,
 }
 
+/// A message between two ranks, or one rank's part of what is made of such, that somebody waits for.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct AwaitedMessage {
+    /// What was called: receive, all_to_all, gather or scatter.
+    pub operation: String,
+    /// The rank that it is to come from; none: any.
+    pub from: Option<u16>,
+    /// Of a message that is received by itself.
+    pub tag: Option<u32>,
+    /// For how long it is waited for.
+    pub waits: Duration,
+    /// Where it was called, if anybody knows.
+    pub place: Option<Place>,
+}
+
+/// `receive from rank 2 with tag 7 at train.py:88`, `all_to_all, for the part of rank 2`.
+impl fmt::Display for AwaitedMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operation, from, tag, place, waits: _ } = self;
+        match (tag, from) {
+            (Some(tag), Some(from)) => write!(f, "{operation} from rank {from} with tag {tag}")?,
+            (Some(tag), None) => write!(f, "{operation} from any rank with tag {tag}")?,
+            (None, Some(from)) => write!(f, "{operation}, for the part of rank {from}")?,
+            (None, None) => f.write_str(operation)?,
+        }
+        place.iter().try_for_each(|place| write!(f, " at {place}"))
+    }
+}
+
 /// How far a rank has come in a group.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Standing {
     /// Of its calls, from the first on, those that have come to their end.
     pub complete: u64,
     /// How long ago it called the oldest that has not ended; if all have, how long ago the last one ended.
     pub idle: Duration,
+    /// The message that it has waited for longest, if it waits for one.
+    pub message: Option<AwaitedMessage>,
 }
 
 impl Call {
@@ -209,6 +240,25 @@ mod tests {
             (Collective::Dispatch, "dispatch"),
         ] {
             assert_eq!(alloc::string::ToString::to_string(&call(collective)), text);
+        }
+    }
+
+    #[test]
+    fn messages_read_as_people_write_them() {
+        let place = Some(Place { file: "train.py".into(), line: 88 });
+        let message = |operation: &str, from, tag| AwaitedMessage {
+            operation: operation.into(),
+            from,
+            tag,
+            waits: Duration::ZERO,
+            place: place.clone(),
+        };
+        for (message, text) in [
+            (message("receive", Some(2), Some(7)), "receive from rank 2 with tag 7 at train.py:88"),
+            (message("receive", None, Some(0)), "receive from any rank with tag 0 at train.py:88"),
+            (message("gather", Some(1), None), "gather, for the part of rank 1 at train.py:88"),
+        ] {
+            assert_eq!(alloc::string::ToString::to_string(&message), text);
         }
     }
 

@@ -29,7 +29,7 @@ mod shared;
 pub mod tree;
 
 pub use agent::{Agent, AgentAction};
-pub use calls::{Call, Place, Standing};
+pub use calls::{AwaitedMessage, Call, Place, Standing};
 pub use engine::{
     AgentNode, ClientNode, ControlCommand, ControlConfig, ControlDrop, ControlEvent, ControlNode,
     ControlTimer, ManagerNode, Message, Pair, Session, StoreNode,

@@ -102,7 +102,6 @@ impl Endpoint {
                 patience: options.manager.patience(),
                 keep_alive: options.patience,
                 credentials: options.credentials()?,
-                ..ClientConfig::default()
             },
             framing: Framing::RoceV2,
             transport,

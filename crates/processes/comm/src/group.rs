@@ -263,9 +263,11 @@ impl Group {
         let (given, room) = (source.length(), sink.length());
         match operation {
             Operation::Send(to, tag) => Ok(self.send(mesh, source, Path::direct(to), tag.into())),
-            Operation::Receive(from, tag) => Ok(self.receive(mesh, sink, Some(from), tag.into()).0),
+            Operation::Receive(from, tag) => {
+                Ok(self.receive(mesh, sink, (Some(from), tag.into()), ("receive", site)).0)
+            }
             Operation::AllToAll | Operation::Gather(_) | Operation::Scatter(_) => {
-                Ok(self.exchange(mesh, operation, source, sink))
+                Ok(self.exchange(mesh, (operation, site), source, sink))
             }
             _ => {
                 let (collective, length) = match operation {
@@ -311,6 +313,7 @@ impl Group {
     /// If it makes no sense.
     pub fn receive_from_any(
         &self,
+        site: Option<CallSite>,
         tag: u32,
         sink: Box<dyn Sink>,
     ) -> Result<(Handle, Arc<AtomicU16>), CommError> {
@@ -319,7 +322,7 @@ impl Group {
             let buffers = Buffers { source: Box::new(Nothing), sink };
             return Ok((self.start(Operation::Receive(0, tag), buffers)?, Arc::new(AtomicU16::new(0))));
         };
-        Ok(self.receive(mesh, sink, None, tag.into()))
+        Ok(self.receive(mesh, sink, (None, tag.into()), ("receive", site)))
     }
 
     /// Begins one message to several ranks (MultiWrite 4.3.2), each of which receives it as any other. Where ranks of another server are
@@ -480,13 +483,14 @@ impl Group {
         &self,
         mesh: GroupId,
         sink: Box<dyn Sink>,
-        from: Option<u16>,
-        tag: u64,
+        (from, tag): (Option<u16>, u64),
+        (operation, site): (&'static str, Option<CallSite>),
     ) -> (Handle, Arc<AtomicU16>) {
         let (promise, handle) = pair();
         let sender = Arc::new(AtomicU16::new(0));
+        let (called, deadline, sender_too) = (Instant::now(), self.deadline(), Arc::clone(&sender));
         let receive =
-            Receive { sink, promise, from, tag, deadline: self.deadline(), sender: Arc::clone(&sender) };
+            Receive { sink, promise, from, tag, deadline, operation, site, called, sender: sender_too };
         self.0.endpoint.command(Command::Receive { group: mesh, receive });
         (handle, sender)
     }
@@ -495,13 +499,18 @@ impl Group {
     fn exchange(
         &self,
         mesh: GroupId,
-        operation: Operation,
+        (operation, site): (Operation, Option<CallSite>),
         source: Box<dyn Source>,
         sink: Box<dyn Sink>,
     ) -> Handle {
         let tag = OWN_TAGS + self.0.serial.fetch_add(1, Ordering::Relaxed);
         let (me, ranks) = (self.rank(), self.size());
         let all: Vec<u16> = (0..ranks).collect();
+        let name = match operation {
+            Operation::Gather(_) => "gather",
+            Operation::Scatter(_) => "scatter",
+            _ => "all_to_all",
+        };
         let (to, from): (Vec<u16>, Vec<u16>) = match operation {
             Operation::Gather(root) => (vec![root], if root == me { all } else { Vec::new() }),
             Operation::Scatter(root) => (if root == me { all } else { Vec::new() }, vec![root]),
@@ -513,7 +522,7 @@ impl Group {
         let mut parts = Vec::new();
         for (place, peer) in from.iter().enumerate() {
             let sink = PartOfSink { whole: Arc::clone(&sink), from: place * room, length: room };
-            parts.push(self.receive(mesh, Box::new(sink), Some(*peer), tag).0);
+            parts.push(self.receive(mesh, Box::new(sink), (Some(*peer), tag), (name, site.clone())).0);
         }
         for (place, peer) in to.iter().enumerate() {
             let source = PartOfSource { whole: Arc::clone(&source), from: place * given, length: given };

@@ -7,7 +7,7 @@ use crate::handle::Promise;
 use quincunx_collective::{GroupId, Numbers, Rank as RankNumber};
 use quincunx_engine::verbs::WorkId;
 use quincunx_engine::writes::Target;
-use quincunx_runtime::{Delivered, Rank};
+use quincunx_runtime::{CallSite, Delivered, PendingMessage, Rank};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
@@ -60,6 +60,10 @@ pub(crate) struct Receive {
     pub(crate) from: Option<u16>,
     pub(crate) tag: u64,
     pub(crate) deadline: Instant,
+    /// What was called, where and when.
+    pub(crate) operation: &'static str,
+    pub(crate) site: Option<CallSite>,
+    pub(crate) called: Instant,
     /// Who has sent it.
     pub(crate) sender: std::sync::Arc<std::sync::atomic::AtomicU16>,
 }
@@ -143,6 +147,15 @@ impl Peers {
     pub(crate) fn receive(&mut self, receive: Receive) {
         self.receives.push_back(receive);
         self.match_all();
+    }
+
+    /// What is waited for longest.
+    pub(crate) fn oldest_receive(&self) -> Option<PendingMessage> {
+        let oldest = self.receives.iter().min_by_key(|receive| receive.called)?;
+        let Receive { operation, from, tag, site, called, .. } = oldest;
+        let (operation, from, site, called) = (*operation, *from, site.clone(), *called);
+        // Tags of what a collective sends lie above an application's.
+        Some(PendingMessage { operation, from, tag: u32::try_from(*tag).ok(), site, called })
     }
 
     /// Whether somebody has waited too long.

@@ -173,6 +173,9 @@ impl Worker {
                 self.take_groups();
                 self.end_late(now);
                 self.tell_waits(now);
+                for (group, peers) in &self.peers {
+                    self.rank.note_message(*group, peers.oldest_receive());
+                }
                 if self.is_closed(now) {
                     return Ok(());
                 }

@@ -2,7 +2,7 @@
 //! end. Whoever has called something else than the others hears that from the manager, and so do they.
 
 use quincunx_collective::{Collective, DataType, Numbers, Op, Payload};
-use quincunx_control::{Call, Place, Report, Standing};
+use quincunx_control::{AwaitedMessage, Call, Place, Report, Standing};
 use quincunx_control_grpc::TimedCall;
 use std::collections::VecDeque;
 use std::panic::Location;
@@ -53,6 +53,21 @@ pub struct NewCall {
     pub called: Instant,
 }
 
+/// A message that a program waits for.
+#[derive(Clone, Debug)]
+pub struct PendingMessage {
+    /// What it has called: receive, all_to_all, gather or scatter.
+    pub operation: &'static str,
+    /// The rank that it is to come from; none: any.
+    pub from: Option<u16>,
+    /// Of a message that is received by itself.
+    pub tag: Option<u32>,
+    /// Where.
+    pub site: Option<CallSite>,
+    /// When.
+    pub called: Instant,
+}
+
 /// A call, and what has become of it.
 #[derive(Debug)]
 struct Kept {
@@ -71,6 +86,8 @@ pub(crate) struct Calls {
     ended: u64,
     /// Calls that have come to their end.
     complete: u64,
+    /// What the program waits for longest of what others send it.
+    message: Option<PendingMessage>,
     stall: Stall,
 }
 
@@ -85,7 +102,7 @@ struct Stall {
 impl Calls {
     pub(crate) const fn new() -> Self {
         let stall = Stall { ended: 0, since: None, patience: PATIENCE };
-        Self { latest: VecDeque::new(), count: 0, ended: 0, complete: 0, stall }
+        Self { latest: VecDeque::new(), count: 0, ended: 0, complete: 0, message: None, stall }
     }
 
     /// A collective of the application has begun.
@@ -95,6 +112,11 @@ impl Calls {
             self.latest.pop_front();
         }
         self.latest.push_back(Kept { call, begun: Instant::now(), ended: None });
+    }
+
+    /// What is waited for now of what others send.
+    pub(crate) fn wait_for(&mut self, message: Option<PendingMessage>) {
+        self.message = message;
     }
 
     /// A collective has ended.
@@ -134,7 +156,14 @@ impl Calls {
             None => self.latest.back().and_then(|kept| kept.ended),
         };
         let idle = since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
-        Standing { complete: self.complete, idle: idle.into() }
+        let message = self.message.as_ref().map(|message| AwaitedMessage {
+            operation: message.operation.into(),
+            from: message.from,
+            tag: message.tag,
+            waits: now.saturating_duration_since(message.called).into(),
+            place: message.site.as_ref().map(CallSite::place),
+        });
+        Standing { complete: self.complete, idle: idle.into(), message }
     }
 
     /// What the manager hears.
@@ -257,7 +286,10 @@ mod tests {
         calls.add(call(64, later(2)));
         assert_eq!(calls.standing(later(3)).idle, Duration::from_secs(3).into());
         calls.complete_one();
-        assert_eq!(calls.standing(later(3)), Standing { complete: 1, idle: Duration::from_secs(1).into() });
+        assert_eq!(
+            calls.standing(later(3)),
+            Standing { complete: 1, idle: Duration::from_secs(1).into(), message: None }
+        );
     }
 
     #[test]

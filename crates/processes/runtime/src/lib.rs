@@ -38,7 +38,7 @@ mod rank;
 mod snapshot;
 mod switch;
 
-pub use calls::{CallSite, NewCall};
+pub use calls::{CallSite, NewCall, PendingMessage};
 pub use capture::Capture;
 pub use codec::{ROCE_PORT, RoceCodec};
 pub use delivered::Delivered;

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use quincunx_cluster::{Cluster, GroupSpec, NodeIndex, Wiring};
 use quincunx_collective::{Collective, DataType, Rank, ReduceOp, Reduction};
 use quincunx_design::{AnyDesign, Assignment, Catalog, Demand, Settings, Value};
+use quincunx_engine::verbs::UNLIMITED_RETRIES;
 use quincunx_fabric::{IncTree, Shape};
 use quincunx_network::{Fate, FaultList, LinkDirection};
 use quincunx_scenario::{Driver, Fabric, Part, Scenario, ScenarioError};
@@ -34,7 +35,7 @@ impl Driver for SideBySide {
             assignment("group.message", 1),
             assignment("group.window", 1),
             assignment("group.retry_timeout", NEVER),
-            assignment("group.retry_count", u8::MAX),
+            assignment("group.retry_count", UNLIMITED_RETRIES),
             assignment("group.reproducible", true),
         ]
     }

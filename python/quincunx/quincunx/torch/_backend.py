@@ -138,6 +138,7 @@ class QuincunxBackend(_base()):
         return work
 
     def _start(self, operation: str, source: torch.Tensor | None, sink: torch.Tensor | None, **options: Any) -> _core.Handle:
+        options.setdefault("at", calling())
         return self.group.start(
             operation,
             None if source is None else _memory(source),

@@ -1,10 +1,12 @@
 //! What ranks of a group have answered, as messages.
 
-use super::calls::{decode, decode_call, decode_timed, encode, encode_call, encode_timed};
+use super::calls::{
+    decode, decode_call, decode_message, decode_timed, encode, encode_call, encode_message, encode_timed,
+};
 use super::decoding::{Decoded, each, present, wrong};
 use super::{decode_status, encode_status};
 use crate::proto;
-use crate::{Connection, Elsewhere, GroupCalls, RankCalls, RankStanding, Waits};
+use crate::{Connection, Elsewhere, GroupCalls, RankCalls, RankStanding, Waited, Waits};
 use quincunx_collective::GroupId;
 use quincunx_units::Duration;
 
@@ -12,7 +14,10 @@ pub(crate) fn encode_waits(waits: &Waits) -> proto::AskWaitsResponse {
     let elsewhere = |elsewhere: &Elsewhere| proto::Elsewhere {
         group: elsewhere.group.0,
         name: elsewhere.name.clone(),
-        call: Some(encode_call(&elsewhere.call)),
+        what: Some(match &elsewhere.what {
+            Waited::Call(call) => proto::elsewhere::What::Call(encode_call(call)),
+            Waited::Message(message) => proto::elsewhere::What::Message(encode_message(message)),
+        }),
         waits_us: elsewhere.waits.as_nanos().div_ceil(1000),
         whom: elsewhere.whom.clone(),
     };
@@ -24,7 +29,7 @@ pub(crate) fn encode_waits(waits: &Waits) -> proto::AskWaitsResponse {
     let rank = |rank: &RankStanding| proto::RankStanding {
         is_attached: rank.connection.is_attached,
         is_reached: rank.connection.is_reached,
-        called: rank.answer.as_ref().map(|(calls, standing)| encode(calls, false, *standing)),
+        called: rank.answer.as_ref().map(|(calls, standing)| encode(calls, false, standing)),
         elsewhere: rank.elsewhere.as_ref().map(elsewhere),
     };
     proto::AskWaitsResponse {
@@ -39,7 +44,10 @@ pub(crate) fn decode_waits(waits: proto::AskWaitsResponse) -> Decoded<Waits> {
         Ok(Elsewhere {
             group: GroupId(elsewhere.group),
             name: elsewhere.name,
-            call: decode_call(present("elsewhere.call", elsewhere.call)?)?,
+            what: match present("elsewhere.what", elsewhere.what)? {
+                proto::elsewhere::What::Call(call) => Waited::Call(decode_call(call)?),
+                proto::elsewhere::What::Message(message) => Waited::Message(decode_message(message)?),
+            },
             waits: Duration::from_micros(elsewhere.waits_us),
             whom: elsewhere.whom,
         })

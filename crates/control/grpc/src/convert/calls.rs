@@ -4,7 +4,7 @@ use super::decoding::{Decoded, each, narrow, present, start_of, wrong};
 use crate::proto;
 use crate::{GroupName, TimedCall};
 use quincunx_collective::{Collective, Rank};
-use quincunx_control::{Call, Place, Standing};
+use quincunx_control::{AwaitedMessage, Call, Place, Standing};
 use quincunx_units::Duration;
 use std::str::FromStr;
 
@@ -17,13 +17,14 @@ const MOST_TIMED: usize = 512;
 /// Bytes of a file's name.
 const LONGEST_FILE: usize = 256;
 
-pub(super) fn encode(calls: &[Call], is_stalled: bool, standing: Standing) -> proto::Called {
-    let Standing { complete, idle } = standing;
+pub(super) fn encode(calls: &[Call], is_stalled: bool, standing: &Standing) -> proto::Called {
+    let Standing { complete, idle, message } = standing;
     proto::Called {
         calls: calls.iter().map(encode_call).collect(),
         is_stalled,
-        complete,
+        complete: *complete,
         idle_us: idle.as_nanos().div_ceil(1000),
+        message: message.as_ref().map(encode_message),
     }
 }
 
@@ -31,7 +32,11 @@ pub(super) fn decode(called: proto::Called) -> Decoded<(Vec<Call>, bool, Standin
     if called.calls.len() > MOST {
         return wrong("called.calls", "at most 64 calls", called.calls.len());
     }
-    let standing = Standing { complete: called.complete, idle: Duration::from_micros(called.idle_us) };
+    let standing = Standing {
+        complete: called.complete,
+        idle: Duration::from_micros(called.idle_us),
+        message: called.message.map(decode_message).transpose()?,
+    };
     Ok((each(called.calls, decode_call)?, called.is_stalled, standing))
 }
 
@@ -45,9 +50,51 @@ pub(super) fn encode_call(call: &Call) -> proto::Call {
         op: op.unwrap_or_default(),
         data_type: data_type.unwrap_or_default(),
         bytes: *bytes,
-        file: place.as_ref().map(|place| end_of(&place.file)).unwrap_or_default(),
+        file: file_of(place.as_ref()),
         line: place.as_ref().map_or(0, |place| place.line),
     }
+}
+
+pub(super) fn encode_message(message: &AwaitedMessage) -> proto::Message {
+    let AwaitedMessage { operation, from, tag, waits, place } = message;
+    proto::Message {
+        operation: operation.clone(),
+        from: from.map(u32::from),
+        tag: *tag,
+        waits_us: waits.as_nanos().div_ceil(1000),
+        file: file_of(place.as_ref()),
+        line: place.as_ref().map_or(0, |place| place.line),
+    }
+}
+
+pub(super) fn decode_message(message: proto::Message) -> Decoded<AwaitedMessage> {
+    let proto::Message { operation, from, tag, waits_us, file, line } = message;
+    if !["receive", "all_to_all", "gather", "scatter"].contains(&operation.as_str()) {
+        return wrong("message.operation", "an operation by name", start_of(&operation));
+    }
+    let from = from.map(|from| narrow("message.from", "16 bits", from)).transpose()?;
+    Ok(AwaitedMessage {
+        operation,
+        from,
+        tag,
+        waits: Duration::from_micros(waits_us),
+        place: decode_place(&file, line)?,
+    })
+}
+
+/// It is printed in lines of messages and tables.
+fn decode_place(file: &str, line: u32) -> Decoded<Option<Place>> {
+    if file.len() > LONGEST_FILE {
+        return wrong("call.file", "at most 256 bytes", file.len());
+    }
+    if file.chars().any(char::is_control) {
+        return wrong("call.file", "a file's name", start_of(file));
+    }
+    Ok((!file.is_empty()).then(|| Place { file: file.into(), line }))
+}
+
+fn file_of(place: Option<&Place>) -> String {
+    place.map(|place| end_of(&place.file)).unwrap_or_default()
 }
 
 pub(super) fn decode_call(call: proto::Call) -> Decoded<Call> {
@@ -63,14 +110,7 @@ pub(super) fn decode_call(call: proto::Call) -> Decoded<Call> {
             named("call.data_type", "a type by name", data_type)?,
         )),
     };
-    if call.file.len() > LONGEST_FILE {
-        return wrong("call.file", "at most 256 bytes", call.file.len());
-    }
-    // It is printed in lines of messages and tables.
-    if call.file.chars().any(char::is_control) {
-        return wrong("call.file", "a file's name", start_of(&call.file));
-    }
-    let place = (!call.file.is_empty()).then(|| Place { file: call.file.into(), line: call.line });
+    let place = decode_place(&call.file, call.line)?;
     let collective = collective.with_root(root);
     Ok(Call { number: call.number, collective, reduction, bytes: call.bytes, place })
 }
@@ -130,18 +170,26 @@ mod tests {
             for (number, reduction) in (1..).zip(&reductions) {
                 let place = (number % 2 == 0).then(|| Place { file: "train.py".into(), line: number as u32 });
                 let calls = vec![Call { place, ..Call::new(number, collective, *reduction, number << 40) }];
-                let standing = Standing { complete: number - 1, idle: Duration::from_micros(number) };
-                assert_eq!(decode(encode(&calls, true, standing)), Ok((calls, true, standing)));
+                let message = (number % 3 == 0).then(|| AwaitedMessage {
+                    operation: "receive".into(),
+                    from: (number % 2 == 0).then_some(number as u16),
+                    tag: Some(7),
+                    waits: Duration::from_micros(number),
+                    place: None,
+                });
+                let standing =
+                    Standing { complete: number - 1, idle: Duration::from_micros(number), message };
+                assert_eq!(decode(encode(&calls, true, &standing)), Ok((calls, true, standing)));
             }
         }
         let nothing = Standing::default();
-        assert_eq!(decode(encode(&[], false, nothing)), Ok((vec![], false, nothing)));
+        assert_eq!(decode(encode(&[], false, &nothing)), Ok((vec![], false, nothing)));
     }
 
     #[test]
     fn what_is_no_call_is_refused_by_its_field() {
         let sum = (Op::Reduce(ReduceOp::Sum), DataType::F32);
-        let good = encode(&[Call::new(1, Collective::AllReduce, sum, 64)], false, Standing::default());
+        let good = encode(&[Call::new(1, Collective::AllReduce, sum, 64)], false, &Standing::default());
         for (field, change) in [
             ("call.collective", (|call| call.collective = "shout".into()) as fn(&mut proto::Call)),
             ("call.op", |call| call.op = "mean".into()),

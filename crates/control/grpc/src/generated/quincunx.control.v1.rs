@@ -354,6 +354,29 @@ pub struct Called {
     /// How long ago it called the oldest that has not ended; if all have, how long ago the last one ended.
     #[prost(uint64, tag = "4")]
     pub idle_us: u64,
+    /// The message that it has waited for longest; absent: it waits for none.
+    #[prost(message, optional, tag = "5")]
+    pub message: ::core::option::Option<Message>,
+}
+/// A message between two ranks, or one rank's part of what is made of such, that somebody waits for.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Message {
+    /// By name: receive, all_to_all, gather, scatter.
+    #[prost(string, tag = "1")]
+    pub operation: ::prost::alloc::string::String,
+    /// The rank that it is to come from; absent: any.
+    #[prost(uint32, optional, tag = "2")]
+    pub from: ::core::option::Option<u32>,
+    /// Of a message that is received by itself.
+    #[prost(uint32, optional, tag = "3")]
+    pub tag: ::core::option::Option<u32>,
+    #[prost(uint64, tag = "4")]
+    pub waits_us: u64,
+    /// Where in the program; an empty file: nobody knows.
+    #[prost(string, tag = "5")]
+    pub file: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "6")]
+    pub line: u32,
 }
 /// A collective as a program has called it.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -674,6 +697,9 @@ pub struct Group {
     pub contends: bool,
     #[prost(message, repeated, tag = "16")]
     pub shared: ::prost::alloc::vec::Vec<SharedMemory>,
+    /// For how long a rank waits in a collective that does not end, if that is long.
+    #[prost(uint64, optional, tag = "17")]
+    pub stalled_us: ::core::option::Option<u64>,
 }
 /// What a group shares at a switch.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -846,13 +872,23 @@ pub struct Elsewhere {
     pub group: u32,
     #[prost(string, tag = "2")]
     pub name: ::prost::alloc::string::String,
-    #[prost(message, optional, tag = "3")]
-    pub call: ::core::option::Option<Call>,
     #[prost(uint64, tag = "4")]
     pub waits_us: u64,
     /// Nodes that it waits for there.
     #[prost(string, repeated, tag = "5")]
     pub whom: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(oneof = "elsewhere::What", tags = "3, 6")]
+    pub what: ::core::option::Option<elsewhere::What>,
+}
+/// Nested message and enum types in `Elsewhere`.
+pub mod elsewhere {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum What {
+        #[prost(message, tag = "3")]
+        Call(super::Call),
+        #[prost(message, tag = "6")]
+        Message(super::Message),
+    }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AskCallsResponse {

@@ -175,7 +175,7 @@ fn who_asks_for_whom_a_group_waits_hears_what_ranks_answer_and_who_does_not() {
             assert_eq!(cluster.next(rank), Instruction::TellCalls(group));
             let calls =
                 (1..=called).map(|number| Call::new(number, Collective::AllReduce, sum, 64)).collect();
-            let standing = Standing { complete: 1, idle: Duration::from_millis(70) };
+            let standing = Standing { complete: 1, idle: Duration::from_millis(70), message: None };
             cluster.nodes[rank].report(group, Report::Called { calls, is_stalled: false, standing });
         }
         // Rank 2 is asked, and says nothing.
@@ -189,6 +189,29 @@ fn who_asks_for_whom_a_group_waits_hears_what_ranks_answer_and_who_does_not() {
     assert_eq!(last.number, 1);
     let unknown = cluster.client.ask_waits(&GroupName::Name("nobody".into())).unwrap_err().to_string();
     assert!(unknown.contains("expected a group that exists, found none; list the groups"), "{unknown}");
+}
+
+#[test]
+fn a_group_whose_ranks_tell_that_they_wait_for_long_is_listed_so() {
+    let cluster = Cluster::start(1, 2, config());
+    let group = cluster.init_group(&request(2, "epic-3")).unwrap().group;
+    let stalled = || cluster.client.list_groups().unwrap().remove(0).stalled;
+    let tell = |idle| {
+        let call = Call::new(1, Collective::AllReduce, (ReduceOp::Sum.into(), DataType::F32), 64);
+        let standing = Standing { complete: 0, idle, message: None };
+        cluster.nodes["rank-0"]
+            .report(group, Report::Called { calls: vec![call], is_stalled: true, standing });
+    };
+    tell(Duration::from_millis(960));
+    // Rank 1 is asked what it has called: by then the report has been heard.
+    assert_eq!((cluster.next("rank-1"), stalled()), (Instruction::TellCalls(group), None));
+    tell(Duration::from_secs(7));
+    let deadline = std::time::Instant::now() + WAIT;
+    while stalled().is_none() {
+        assert!(std::time::Instant::now() < deadline, "nobody has noted it");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert!(stalled().is_some_and(|stalled| stalled >= Duration::from_secs(7)));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::fabric::{LoopbackFabric, add_up};
 use quincunx_collective::GroupId;
-use quincunx_comm::Group;
+use quincunx_comm::{Buffers, Group, Nothing, Operation};
 use quincunx_control_grpc::{GroupName, Reason, Waits};
 use std::time::{Duration, Instant};
 
@@ -103,5 +103,28 @@ fn ranks_that_ask_at_once_are_answered_alike() {
         add_up(group);
         let waits = fabric.client.ask_waits(&GroupName::Number(only_group(&fabric, group))).unwrap();
         assert!(waits.ranks.iter().all(|rank| rank.answer.is_some()), "{waits}");
+    });
+}
+
+#[test]
+fn a_rank_that_waits_for_a_message_of_one_that_waits_for_it_is_named_with_both() {
+    let fabric = LoopbackFabric::with_room_for(2);
+    let none = || Buffers { source: Box::new(Nothing), sink: Box::new(Nothing) };
+    fabric.run(3, |group| match group.rank() {
+        0 => {
+            let barrier = group.start(Operation::Barrier, none()).unwrap();
+            let waits = ask(&fabric, group, |waits| waits.to_string().contains("it waits in receive"));
+            let text = waits.to_string();
+            let line = format!("it waits in receive from rank 0 with tag 7 at {}:", file!());
+            assert!(text.contains(&format!("\n  rank 1 (r1) has called nothing yet; {line}")), "{text}");
+            assert!(text.contains(" for \"r0\", since "), "{text}");
+            group.start(Operation::Send(1, 7), none()).unwrap().wait().unwrap();
+            barrier.wait().unwrap();
+        }
+        1 => {
+            group.start(Operation::Receive(0, 7), none()).unwrap().wait().unwrap();
+            group.barrier().unwrap();
+        }
+        _ => group.barrier().unwrap(),
     });
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use super::Rank;
-use crate::calls::NewCall;
+use crate::calls::{NewCall, PendingMessage};
 
 impl Rank {
     /// Notes that the application has called a collective, for the manager to see whether all ranks call the same. [`run`](Self::run) does that
@@ -14,6 +14,13 @@ impl Rank {
     pub fn note_call(&mut self, group: GroupId, call: NewCall) {
         if let Some(life) = self.lives.get_mut(&group) {
             life.calls.add(call);
+        }
+    }
+
+    /// Notes what the application waits for longest of what others send it in a group, or that it waits for nothing.
+    pub fn note_message(&mut self, group: GroupId, message: Option<PendingMessage>) {
+        if let Some(life) = self.lives.get_mut(&group) {
+            life.calls.wait_for(message);
         }
     }
 
