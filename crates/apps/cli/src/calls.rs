@@ -22,8 +22,8 @@ use crate::table::{Align, or_dash, table};
   quincunx group calls train --last 100
   quincunx group calls train --trace train.pftrace    # for ui.perfetto.dev: all ranks in one picture
 
-Each rank keeps its last 512 collectives with the line of the program that has called them. Times are set against each other by the manager's
-clock, and by the collectives themselves: nobody ends one before all have called it. The second table says how late each rank calls what the others
+Each rank keeps its last 512 collectives with the line of the program that has called them. Ranks of a machine have one clock; others
+are set against each other by the manager's, and by the collectives themselves: nobody ends one before all have called it. The second table says how late each rank calls what the others
 wait for. `python3 -m quincunx.flight_recorder` writes what --json prints for PyTorch's analyser.")]
 pub(crate) struct Calls {
     /// The group's name or number
@@ -237,7 +237,7 @@ mod tests {
         };
         let ranks = (0..2).map(|rank| {
             let calls = (1..=3 - rank).map(|number| timed(rank, number)).collect();
-            RankCalls { is_attached: true, calls: Some(calls), ahead: 0, error: 0 }
+            RankCalls { is_attached: true, calls: Some(calls), machine: 1, ahead: 0, error: 0 }
         });
         let summary = GroupSummary {
             group: GroupId(3),

@@ -28,7 +28,7 @@ type Kind<A> = fn(&mut State) -> &mut Questions<A>;
 type Called = (Vec<Call>, Standing);
 
 const CALLS: Kind<Called> = |state| &mut state.questions;
-const TIMES: Kind<(Vec<TimedCall>, u64)> = |state| &mut state.questions_of_times;
+const TIMES: Kind<(Vec<TimedCall>, u64, u64)> = |state| &mut state.questions_of_times;
 
 impl Service {
     pub(crate) async fn try_ask_waits(
@@ -88,14 +88,15 @@ impl Service {
         let state = self.shared.lock();
         let ranks = group.summary.members.iter().map(|node| {
             let is_attached = state.streams.contains_key(node);
-            let Some(((calls, its_now), heard)) = answers.get(node) else {
+            let Some(((calls, its_now, machine), heard)) = answers.get(node) else {
                 return RankCalls::silent(is_attached);
             };
             // It looked at its clock somewhen between question and answer.
             let [asked, heard] = [asked, *heard].map(nanos);
             let error = heard.saturating_sub(asked) / 2;
             let ahead = (*its_now as i64).saturating_sub(asked + error);
-            RankCalls { is_attached, calls: Some(calls.clone()), ahead, error: error.unsigned_abs() }
+            let (calls, error) = (Some(calls.clone()), error.unsigned_abs());
+            RankCalls { is_attached, calls, machine: *machine, ahead, error }
         });
         let calls = GroupCalls { ranks: ranks.collect(), group };
         Ok(Response::new(convert::answers::encode_group_calls(&calls)))

@@ -26,6 +26,8 @@ pub struct RankCalls {
     pub is_attached: bool,
     /// The latest, in the order of their numbers; none if it does not answer.
     pub calls: Option<Vec<TimedCall>>,
+    /// The same for all ranks that have one clock; zero: nobody knows.
+    pub machine: u64,
     /// By how many nanoseconds its clock is ahead of the manager's.
     pub ahead: i64,
     /// How wrong that may be, either way.
@@ -35,11 +37,38 @@ pub struct RankCalls {
 impl RankCalls {
     /// Of one that has not answered.
     pub const fn silent(is_attached: bool) -> Self {
-        Self { is_attached, calls: None, ahead: 0, error: 0 }
+        Self { is_attached, calls: None, machine: 0, ahead: 0, error: 0 }
     }
 
     fn calls(&self) -> &[TimedCall] {
         self.calls.as_deref().unwrap_or_default()
+    }
+
+    fn has_clock_of(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other) || self.machine != 0 && self.machine == other.machine
+    }
+
+    /// By how much another one's clock is ahead of this one's, as the manager has measured.
+    fn measured(&self, other: &Self) -> Aligned {
+        // A century is more than any clock is wrong by, and sums of such are numbers.
+        const MOST: u64 = 100 * 365 * 24 * 3600 * 1_000_000_000;
+        let error = self.error.min(MOST / 4) + other.error.min(MOST / 4);
+        let ahead = other.ahead.saturating_sub(self.ahead).clamp(-(MOST as i64), MOST as i64);
+        Aligned { ahead, error }
+    }
+
+    /// The least and the most that another one's clock can be ahead of this one's, by the collectives that both have called.
+    fn bounds(&self, other: &Self) -> [i64; 2] {
+        let by_number: BTreeMap<u64, &TimedCall> =
+            self.calls().iter().map(|timed| (timed.call.number, timed)).collect();
+        let [mut least, mut most] = [i64::MIN, i64::MAX];
+        for timed in other.calls().iter().filter(|timed| gathers_all(timed.call.collective)) {
+            let Some(mine) = by_number.get(&timed.call.number) else { continue };
+            let after = |ended: u64, called: u64| (ended as i64).saturating_sub(called as i64);
+            most = timed.ended.map_or(most, |ended| most.min(after(ended, mine.called)));
+            least = mine.ended.map_or(least, |ended| least.max(-after(ended, timed.called)));
+        }
+        [least, most]
     }
 }
 
@@ -74,6 +103,9 @@ pub struct Lateness {
     pub longest: Duration,
 }
 
+/// Ranks of a machine whose collectives are compared with another one's.
+const COMPARED: usize = 8;
+
 /// Whether no rank can have ended it before all have called it.
 fn gathers_all(collective: Collective) -> bool {
     matches!(
@@ -83,35 +115,39 @@ fn gathers_all(collective: Collective) -> bool {
 }
 
 impl GroupCalls {
-    /// The clocks of ranks, by what the manager has measured and by what collectives say: nobody ends one before all have called it.
+    /// The clocks of ranks, by what the manager has measured and by what collectives say: nobody ends one before all have called it. Ranks of a
+    /// machine have one.
     pub fn clocks(&self) -> Vec<Aligned> {
-        let Some(first) = self.ranks.iter().position(|rank| rank.calls.is_some()) else {
+        let Some(reference) = self.ranks.iter().find(|rank| rank.calls.is_some()) else {
             return vec![Aligned::default(); self.ranks.len()];
         };
-        let reference = &self.ranks[first];
-        let by_number: BTreeMap<u64, &TimedCall> =
-            reference.calls().iter().map(|timed| (timed.call.number, timed)).collect();
-        let against = |(place, rank): (usize, &RankCalls)| {
-            if place == first || rank.calls.is_none() {
+        let has_its_clock = |rank: &RankCalls| rank.has_clock_of(reference);
+        let against = |rank: &RankCalls| {
+            if rank.calls.is_none() || has_its_clock(rank) {
                 return Aligned::default();
             }
-            let ahead = rank.ahead.saturating_sub(reference.ahead);
-            let error = i64::try_from(rank.error.saturating_add(reference.error)).unwrap_or(i64::MAX);
-            let [mut least, mut most] = [ahead.saturating_sub(error), ahead.saturating_add(error)];
-            for timed in rank.calls().iter().filter(|timed| gathers_all(timed.call.collective)) {
-                let Some(other) = by_number.get(&timed.call.number) else { continue };
-                let after = |ended: u64, called: u64| ended as i64 - called as i64;
-                most = timed.ended.map_or(most, |ended| most.min(after(ended, other.called)));
-                least = other.ended.map_or(least, |ended| least.max(-after(ended, timed.called)));
+            let measured = reference.measured(rank);
+            // Of some with that clock against some with the reference's: more would hardly narrow it down.
+            let mut bounds = [measured.ahead - measured.error as i64, measured.ahead + measured.error as i64];
+            for one in self.ranks.iter().filter(|one| one.has_clock_of(rank)).take(COMPARED) {
+                for other in self.ranks.iter().filter(|other| has_its_clock(other)).take(COMPARED) {
+                    let [least, most] = other.bounds(one);
+                    bounds = [bounds[0].max(least), bounds[1].min(most)];
+                }
             }
+            let [least, most] = bounds;
             // A clock that was set meanwhile says nothing.
             if least > most {
-                return Aligned { ahead, error: error.unsigned_abs() };
+                return measured;
             }
-            let half = (most - least) / 2;
-            Aligned { ahead: ahead.clamp(least, most), error: half.unsigned_abs() }
+            Aligned { ahead: measured.ahead.clamp(least, most), error: ((most - least) / 2).unsigned_abs() }
         };
-        self.ranks.iter().enumerate().map(against).collect()
+        let mut known: BTreeMap<u64, Aligned> = BTreeMap::new();
+        let clock = |rank: &RankCalls| match rank.machine {
+            0 => against(rank),
+            machine => *known.entry(machine).or_insert_with(|| against(rank)),
+        };
+        self.ranks.iter().map(clock).collect()
     }
 
     /// The calls of each number, by rank, on the clock of the first rank that has answered.
@@ -212,6 +248,7 @@ mod tests {
             RankCalls {
                 is_attached: true,
                 calls: Some((1..=10).map(call).collect()),
+                machine: 0,
                 ahead: 0,
                 error: SECOND,
             }
@@ -253,6 +290,23 @@ mod tests {
         let mut calls = slow_rank_one([0, 0, 0]);
         calls.ranks[2].ahead = 30 * SECOND as i64;
         assert_eq!(calls.clocks()[2], Aligned { ahead: 30 * SECOND as i64, error: 2 * SECOND });
+    }
+
+    #[test]
+    fn ranks_of_a_machine_have_one_clock_and_those_of_another_one_more() {
+        let mut calls = slow_rank_one([0, 0, 3_000_000]);
+        for (rank, machine) in calls.ranks.iter_mut().zip([7, 7, 8]) {
+            rank.machine = machine;
+        }
+        let clocks = calls.clocks();
+        assert_eq!(clocks[..2], [Aligned::default(); 2]);
+        // Against the one that is late it is bounded to within what a collective takes, 40 us, from one side.
+        assert!(
+            clocks[2].error < 2_600_000
+                && (clocks[2].ahead - 3_000_000).unsigned_abs() <= 2 * clocks[2].error,
+            "{clocks:?}"
+        );
+        assert!(calls.lateness()[1].mean >= Duration::from_millis(5));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use quincunx_control::{
 use quincunx_units::Duration;
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, mpsc};
 use std::time::{Instant, SystemTime};
 use tokio::runtime::Runtime;
 use tonic::transport::{Channel, Endpoint};
@@ -530,7 +530,8 @@ impl Reporter {
 
     /// Answers whoever asks when the node's rank has called what. Said once, without waiting.
     pub fn tell_times(&self, group: GroupId, calls: &[TimedCall]) {
-        let report = proto::report_request::Report::Timed(convert::encode_timed(calls, unix_nanos()));
+        let report =
+            proto::report_request::Report::Timed(convert::encode_timed(calls, unix_nanos(), machine()));
         let request = proto::ReportRequest { node: self.node.clone(), group: group.0, report: Some(report) };
         self.client.tell("Report", None, move |mut stub| {
             let request = request.clone();
@@ -695,6 +696,16 @@ impl Drop for Background {
             runtime.shutdown_background();
         }
     }
+}
+
+/// A number that this machine has until it is started again, the same in all of its containers; zero if nobody knows.
+fn machine() -> u64 {
+    static MACHINE: OnceLock<u64> = OnceLock::new();
+    *MACHINE.get_or_init(|| {
+        let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let digits: String = text.chars().filter(char::is_ascii_hexdigit).take(16).collect();
+        u64::from_str_radix(&digits, 16).unwrap_or(0)
+    })
 }
 
 /// What this machine's clock says, since 1970.

@@ -66,8 +66,8 @@ pub(crate) struct State {
     stalls: BTreeMap<GroupId, Stall>,
     /// Who asks what ranks have called.
     pub(crate) questions: Questions<(Vec<Call>, Standing)>,
-    /// The same, with times, and the rank's clock with its answer.
-    pub(crate) questions_of_times: Questions<(Vec<TimedCall>, u64)>,
+    /// The same, with times; the rank's clock with its answer, and whose clock that is.
+    pub(crate) questions_of_times: Questions<(Vec<TimedCall>, u64, u64)>,
     pub(crate) quotas: Quotas,
     pub(crate) rates: Rates,
     pub(crate) metrics: Arc<ManagerMetrics>,

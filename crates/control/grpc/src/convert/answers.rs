@@ -77,7 +77,7 @@ pub(crate) fn decode_waits(waits: proto::AskWaitsResponse) -> Decoded<Waits> {
 pub(crate) fn encode_group_calls(calls: &GroupCalls) -> proto::AskCallsResponse {
     let rank = |rank: &RankCalls| proto::RankCalls {
         is_attached: rank.is_attached,
-        timed: rank.calls.as_ref().map(|calls| encode_timed(calls, 0)),
+        timed: rank.calls.as_ref().map(|calls| encode_timed(calls, 0, rank.machine)),
         ahead_ns: rank.ahead,
         error_ns: rank.error,
     };
@@ -87,8 +87,15 @@ pub(crate) fn encode_group_calls(calls: &GroupCalls) -> proto::AskCallsResponse 
 
 pub(crate) fn decode_group_calls(calls: proto::AskCallsResponse) -> Decoded<GroupCalls> {
     let rank = |rank: proto::RankCalls| {
-        let calls = rank.timed.map(decode_timed).transpose()?.map(|(calls, _)| calls);
-        Ok(RankCalls { is_attached: rank.is_attached, calls, ahead: rank.ahead_ns, error: rank.error_ns })
+        let timed = rank.timed.map(decode_timed).transpose()?;
+        let (calls, machine) = timed.map(|(calls, _, machine)| (calls, machine)).unzip();
+        Ok(RankCalls {
+            is_attached: rank.is_attached,
+            calls,
+            machine: machine.unwrap_or(0),
+            ahead: rank.ahead_ns,
+            error: rank.error_ns,
+        })
     };
     let group = decode_status(present("calls.group", calls.group)?)?;
     if calls.ranks.len() != group.summary.members.len() {

@@ -124,17 +124,17 @@ fn end_of(file: &str) -> String {
     file[from..].chars().filter(|char| !char.is_control()).collect()
 }
 
-pub(crate) fn encode_timed(calls: &[TimedCall], now: u64) -> proto::Timed {
+pub(crate) fn encode_timed(calls: &[TimedCall], now: u64, machine: u64) -> proto::Timed {
     let encode = |timed: &TimedCall| proto::TimedCall {
         call: Some(encode_call(&timed.call)),
         called: timed.called,
         begun: timed.begun,
         ended: timed.ended.unwrap_or(0),
     };
-    proto::Timed { calls: calls.iter().map(encode).collect(), now }
+    proto::Timed { calls: calls.iter().map(encode).collect(), now, machine }
 }
 
-pub(crate) fn decode_timed(timed: proto::Timed) -> Decoded<(Vec<TimedCall>, u64)> {
+pub(crate) fn decode_timed(timed: proto::Timed) -> Decoded<(Vec<TimedCall>, u64, u64)> {
     if timed.calls.len() > MOST_TIMED {
         return wrong("timed.calls", "at most 512 calls", timed.calls.len());
     }
@@ -143,7 +143,7 @@ pub(crate) fn decode_timed(timed: proto::Timed) -> Decoded<(Vec<TimedCall>, u64)
         let call = decode_call(present("timed.call", call)?)?;
         Ok(TimedCall { call, called, begun, ended: (ended != 0).then_some(ended) })
     };
-    Ok((each(timed.calls, decode)?, timed.now))
+    Ok((each(timed.calls, decode)?, timed.now, timed.machine))
 }
 
 pub(crate) fn encode_name(group: &GroupName) -> proto::ask_group_request::Group {

@@ -921,6 +921,9 @@ pub struct Timed {
     /// When it told them.
     #[prost(fixed64, tag = "2")]
     pub now: u64,
+    /// The same for all ranks that have one clock, as those of a machine do; zero: nobody knows.
+    #[prost(fixed64, tag = "3")]
+    pub machine: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TimedCall {

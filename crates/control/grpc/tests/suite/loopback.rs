@@ -238,6 +238,7 @@ fn who_asks_for_calls_hears_when_they_were_and_how_clocks_differ() {
         calls.ranks[0].ahead.unsigned_abs() <= 2 * calls.ranks[0].error,
         "they have one clock: {calls:?}"
     );
+    assert!(calls.ranks[0].machine != 0, "the kernel says which");
     assert_eq!(calls.ranks[1], RankCalls::silent(true));
 }
 
