@@ -12,6 +12,12 @@ fn only_group(fabric: &LoopbackFabric, group: &Group) -> GroupId {
     groups.iter().find(|found| found.summary.design == group.design()).unwrap().summary.group
 }
 
+/// The other one, of messages between two ranks.
+fn messages_group(fabric: &LoopbackFabric, group: &Group) -> GroupId {
+    let groups = fabric.client.list_groups().unwrap();
+    groups.iter().find(|found| found.summary.design != group.design()).unwrap().summary.group
+}
+
 /// Asks until the answer is as it should be, which it is within milliseconds.
 fn ask(fabric: &LoopbackFabric, group: &Group, is_so: impl Fn(&Waits) -> bool) -> Waits {
     let number = only_group(fabric, group);
@@ -118,8 +124,19 @@ fn a_rank_that_waits_for_a_message_of_one_that_waits_for_it_is_named_with_both()
             let line = format!("it waits in receive from rank 0 with tag 7 at {}:", file!());
             assert!(text.contains(&format!("\n  rank 1 (r1) has called nothing yet; {line}")), "{text}");
             assert!(text.contains(" for \"r0\", since "), "{text}");
+            let waits =
+                || fabric.client.ask_waits(&GroupName::Number(messages_group(&fabric, group))).unwrap();
+            assert_eq!(
+                waits().messages().map(|(rank, message)| (rank, message.tag)).collect::<Vec<_>>(),
+                [(1, Some(7))]
+            );
             group.start(Operation::Send(1, 7), none()).unwrap().wait().unwrap();
             barrier.wait().unwrap();
+            // It has come: nobody waits for it any more, as far as ranks have looked.
+            let end = Instant::now() + Duration::from_secs(20);
+            while waits().messages().next().is_some() {
+                assert!(Instant::now() < end, "{}", waits());
+            }
         }
         1 => {
             group.start(Operation::Receive(0, 7), none()).unwrap().wait().unwrap();
