@@ -271,6 +271,8 @@ mod tests {
         let late = slow_rank_one([0, 0, 0]).lateness();
         assert_eq!((late[1].calls, late[1].longest), (10, Duration::from_millis(5)));
         assert!(late[1].mean > late[0].mean.max(late[2].mean) * 3, "{late:?}");
+        // The clocks may be wrong by more than it is late.
+        assert_eq!(late[1].last, 0);
     }
 
     #[test]
@@ -283,6 +285,18 @@ mod tests {
         let late = calls.lateness();
         assert_eq!([late[0].last, late[1].last, late[2].last], [0, 10, 0]);
         assert_eq!((late[1].mean, late[0].mean), (Duration::from_millis(5), Duration::ZERO));
+    }
+
+    #[test]
+    fn times_of_other_clocks_are_told_by_the_first_ones() {
+        let ahead = [0, 3_000_000_000, -70_000_000];
+        let mut calls = slow_rank_one(ahead);
+        for (rank, ahead) in calls.ranks.iter_mut().zip(ahead) {
+            (rank.ahead, rank.error) = (ahead, 1000);
+        }
+        let late = calls.lateness();
+        assert_eq!([late[0].last, late[1].last, late[2].last], [0, 10, 0]);
+        assert_eq!((late[1].mean, late[2].mean), (Duration::from_millis(5), Duration::ZERO));
     }
 
     #[test]

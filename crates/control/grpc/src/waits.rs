@@ -383,6 +383,12 @@ mod tests {
     }
 
     #[test]
+    fn of_several_calls_under_way_the_oldest_is_waited_in() {
+        let waits = waits(vec![rank(1, 3), rank(1, 1)]);
+        assert_eq!((waits.number(), waits.waiting().0, places(&waits)), (Some(2), vec![0], vec![1]));
+    }
+
+    #[test]
     fn two_groups_that_are_called_in_opposite_order_are_both_named() {
         let mut first = waits(vec![rank(1, 2), rank(1, 1)]);
         let mut second = waits(vec![rank(0, 0), rank(0, 1)]);
