@@ -75,7 +75,10 @@ fn misuse(expected: &str, found: impl std::fmt::Display) -> CommError {
 
 /// Runs a call; no panic gets into C.
 fn call(work: impl FnOnce() -> Result<(), CommError>) -> Status {
-    match catch_unwind(AssertUnwindSafe(work)) {
+    let done = catch_unwind(AssertUnwindSafe(work));
+    // It was this call's, also if that began nothing.
+    CALLED_AT.with_borrow_mut(|(place, _)| *place = None);
+    match done {
         Ok(Ok(())) => SUCCESS,
         Ok(Err(error)) => failed(&error),
         Err(_) => fail(

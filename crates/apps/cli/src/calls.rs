@@ -23,8 +23,8 @@ use crate::table::{Align, or_dash, table};
   quincunx group calls train --trace train.pftrace    # for ui.perfetto.dev: all ranks in one picture
 
 Each rank keeps its last 512 collectives with the line of the program that has called them. Ranks of a machine have one clock; others
-are set against each other by the manager's, and by the collectives themselves: nobody ends one before all have called it. The second table says how late each rank calls what the others
-wait for. `python3 -m quincunx.flight_recorder` writes what --json prints for PyTorch's analyser.")]
+are set against each other by the manager's, and by the collectives themselves: nobody ends one before all have called it.
+The second table says how late each rank calls what the others wait for. `python3 -m quincunx.flight_recorder` writes what --json prints for PyTorch's analyser.")]
 pub(crate) struct Calls {
     /// The group's name or number
     #[arg(value_name = "NAME|NUMBER")]
@@ -90,7 +90,7 @@ fn in_words(calls: &GroupCalls, last: usize) -> String {
         ])
     };
     let rows: Vec<_> = by_number.iter().rev().take(last).filter_map(row).collect();
-    if rows.is_empty() {
+    if by_number.is_empty() {
         return text + "no rank has called anything\n";
     }
     let columns = [
@@ -271,6 +271,10 @@ mod tests {
              \x20  0  a          3      2     0           0.000        0.000          0.000\n\
              \x20  1  b          2      2     2           5.000        5.000          0.000\n\n\
              the others wait for rank 1 (b): it came last in 2 of 2 collectives, 5.000 ms after the first on average\n"
+        );
+        assert!(
+            in_words(&calls(), 0).contains("the others wait for rank 1 (b)"),
+            "without any of the latest"
         );
         let silent = GroupCalls { ranks: vec![RankCalls::silent(true); 2], ..calls() };
         assert_eq!(in_words(&silent, 2), "group 3 \"train\"\nno rank has called anything\n");

@@ -197,7 +197,7 @@ impl GroupCalls {
 }
 
 /// Who has called last, and who before.
-pub(crate) fn last_two(of_ranks: &BTreeMap<u16, TimedCall>) -> (u16, Option<u16>) {
+fn last_two(of_ranks: &BTreeMap<u16, TimedCall>) -> (u16, Option<u16>) {
     let mut order: Vec<(u64, u16)> = of_ranks.iter().map(|(rank, timed)| (timed.called, *rank)).collect();
     order.sort_unstable();
     let place = |back: usize| order.len().checked_sub(back).map(|place| order[place].1);
@@ -207,8 +207,7 @@ pub(crate) fn last_two(of_ranks: &BTreeMap<u16, TimedCall>) -> (u16, Option<u16>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quincunx_collective::{DataType, GroupId, ReduceOp};
-    use quincunx_control::{GroupState, GroupSummary};
+    use quincunx_collective::{DataType, ReduceOp};
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -218,22 +217,7 @@ mod tests {
     }
 
     fn of_ranks(ranks: Vec<RankCalls>) -> GroupCalls {
-        let members = (0..ranks.len()).map(|rank| format!("host-{rank}")).collect();
-        let summary = GroupSummary {
-            group: GroupId(3),
-            design: "epic-3".into(),
-            fallback: None,
-            state: GroupState::Ready,
-            owner: String::new(),
-            members,
-            switches: Vec::new(),
-            conflicts: 0,
-            lease: None,
-            recreated: None,
-            shared: None,
-        };
-        let [name, tenant, asked] = ["train", "", "epic-3"].map(String::from);
-        GroupCalls { group: GroupStatus { summary, name, tenant, asked, stalled: None }, ranks }
+        GroupCalls { group: GroupStatus::ready(ranks.len()), ranks }
     }
 
     /// Ranks whose clocks are `ahead` and known to a second; rank 1 calls 5 ms later than the others each time.

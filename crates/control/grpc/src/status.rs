@@ -49,6 +49,28 @@ impl GroupStatus {
     }
 }
 
+#[cfg(test)]
+impl GroupStatus {
+    /// Group 3, "train", of so many ranks on host-0 and so on, as tests have it.
+    pub(crate) fn ready(ranks: usize) -> Self {
+        let summary = GroupSummary {
+            group: GroupId(3),
+            design: "epic-3".into(),
+            fallback: None,
+            state: GroupState::Ready,
+            owner: String::new(),
+            members: (0..ranks).map(|rank| format!("host-{rank}")).collect(),
+            switches: Vec::new(),
+            conflicts: 0,
+            lease: None,
+            recreated: None,
+            shared: None,
+        };
+        let [name, tenant, asked] = ["train", "", "epic-3"].map(String::from);
+        Self { summary, name, tenant, asked, stalled: None }
+    }
+}
+
 /// A group that holds something of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Holder {

@@ -332,7 +332,7 @@ impl fmt::Display for Elsewhere {
 mod tests {
     use super::*;
     use quincunx_collective::{Collective, DataType, ReduceOp};
-    use quincunx_control::{GroupFailure, GroupSummary};
+    use quincunx_control::GroupFailure;
 
     /// A rank that has ended so many of so many calls.
     fn rank(complete: u64, called: u64) -> RankStanding {
@@ -344,26 +344,7 @@ mod tests {
     }
 
     fn waits(ranks: Vec<RankStanding>) -> Waits {
-        let members = (0..ranks.len()).map(|rank| format!("host-{rank}")).collect();
-        let summary = GroupSummary {
-            group: GroupId(3),
-            design: "epic-3".into(),
-            fallback: None,
-            state: GroupState::Ready,
-            owner: String::new(),
-            members,
-            switches: Vec::new(),
-            conflicts: 0,
-            lease: None,
-            recreated: None,
-            shared: None,
-        };
-        let [name, tenant, asked] = ["train", "", "epic-3"].map(String::from);
-        Waits {
-            group: GroupStatus { summary, name, tenant, asked, stalled: None },
-            ranks,
-            silent_switches: Vec::new(),
-        }
+        Waits { group: GroupStatus::ready(ranks.len()), ranks, silent_switches: Vec::new() }
     }
 
     fn places(waits: &Waits) -> Vec<u16> {
