@@ -3,7 +3,8 @@
 
 usage: tools/profile_gpu.py OUT.json [--seconds 480] [--phase cais,cais-layer] [--quick]
 
-A time is the median of thirty replays of a CUDA graph, in microseconds, on random inputs. Needs PyTorch with CUDA; with --quick a CPU
+A time is the median of thirty replays of a CUDA graph, in microseconds, on random inputs: of one kernel in `kernels`, which has a graph's
+own floor of some 10 us, and in `layer` a layer's ten launches, a quarter of a graph of four layers. Needs PyTorch with CUDA; with --quick a CPU
 runs each kernel once on small matrices, which says that the script works and nothing about a GPU. What does not fit into --seconds, or
 what a kernel refuses, is told in `errors`; the rest is written.
 """
@@ -18,6 +19,12 @@ import torch
 import torch.nn.functional as F
 
 REPLAYS = 30
+# A GPU that has idled is slow for its first moments: what is measured then is measured too long.
+WARM_UP_SECONDS = 2
+# Layers of a graph that measures a whole layer, each with weights of its own, which is what keeps them out of the cache.
+GRAPH_LAYERS = 4
+# A layer of LLaMA as an engine launches it: ten kernels, the norm and the sum twice.
+LAUNCHES = ("norm", "qkv", "attention", "out", "add", "norm", "gate_up", "activation", "down", "add")
 PHASES = ("prefill", "decode", "cais", "cais-layer")
 
 
@@ -143,6 +150,18 @@ def llama_kernels(matrices, model, split, batch, length, phase, kind):
     }
 
 
+def layer_time(make, device):
+    """What a layer's launches take in a graph of several layers, in microseconds a layer."""
+    layers = [make() for _ in range(GRAPH_LAYERS)]
+
+    def run():
+        for kernels in layers:
+            for name in LAUNCHES:
+                kernels[name]()
+
+    return median_time(run, device) / GRAPH_LAYERS
+
+
 def products(model, split):
     """The products of a layer on one of `split` GPUs: rows, inner dimension, columns."""
     rows, hidden, ffn = model.batch * model.sequence, model.hidden, model.ffn // split
@@ -230,9 +249,21 @@ def ceilings(matrices, quick):
     }
 
 
+def warm_up(matrices):
+    """Keeps the device busy until its clock has risen."""
+    a, b = matrices.random(4096, 4096), matrices.random(4096, 4096)
+    stop = time.monotonic() + WARM_UP_SECONDS
+    while time.monotonic() < stop:
+        for _ in range(100):
+            a @ b
+        torch.cuda.synchronize()
+
+
 def measure(args, device):
     """The whole profile."""
     matrices = Matrices(device)
+    if device == "cuda":
+        warm_up(matrices)
     profile = {
         "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
         "torch": torch.__version__,
@@ -253,6 +284,8 @@ def measure(args, device):
         try:
             for kernel, run in make().items():
                 row["kernels"][kernel] = round(median_time(run, device), 2)
+            if set(LAUNCHES) <= set(row["kernels"]):
+                row["layer"] = round(layer_time(make, device), 2)
         except (RuntimeError, ValueError, NotImplementedError) as error:
             # One shape that a kernel refuses does not cost the rest; half a row would look like a whole one.
             profile["errors"].append(f"{row}: {type(error).__name__}: {str(error)[:160]}")
