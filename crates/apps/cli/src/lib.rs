@@ -12,6 +12,7 @@ mod check;
 mod checks;
 mod compare;
 mod demo;
+mod doctor;
 mod explain;
 mod failure;
 mod group;
@@ -76,6 +77,7 @@ const EXAMPLES: &str = "Examples:
   quincunx manager --listen 10.0.0.9:4790 --identity certs/manager.pem
   quincunx switch --name leaf1 --address 10.0.0.1 --manager 10.0.0.9:4790 --identity certs/node-leaf1.pem
   quincunx nodes --manager 10.0.0.9:4790         who is there, and what groups hold of them
+  quincunx doctor --manager 10.0.0.9:4790        whether machines and paths are as one thinks
   quincunx group why train                       why the network is not used, and who is in the way";
 
 #[derive(Subcommand)]
@@ -111,6 +113,8 @@ enum Command {
     Group(group::Group),
     /// List the nodes that are attached to a manager, and what groups hold of them
     Nodes(operate::Nodes),
+    /// See whether machines, switches and the paths between them are as one thinks, and what to do where they are not
+    Doctor(doctor::Doctor),
     /// Watch a manager's switches and groups
     Top(top::Top),
     /// Print what a shell completes: commands, options and their values
@@ -144,6 +148,7 @@ pub fn main(catalog: Catalog, fallback: Option<&'static str>) -> ExitCode {
         Ok(Command::Agent(agent)) => agent.run(),
         Ok(Command::Group(group)) => group.run(catalog),
         Ok(Command::Nodes(nodes)) => nodes.run(),
+        Ok(Command::Doctor(doctor)) => doctor.run(catalog),
         Ok(Command::Top(top)) => top.run(),
         Ok(Command::Completions(completions)) => completions.run(command),
         Ok(Command::Man(man)) => man.run(command),

@@ -29,9 +29,10 @@ enum RunLink {
   quincunx run -n 8 -- python train.py
   quincunx run -n 8 --link netns --rate 500Mbit/s -- python train.py --steps 20
   quincunx run -n 4 --manager 127.0.0.1:4790 -- ./my-program
+  quincunx run -n 4 --link netns --rate 1Gbit/s --doctor -- python train.py
 
 Each rank finds in its environment what torchrun sets (RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT), and what
-quincunx reads in Rust, C and Python: QUINCUNX_MANAGER, QUINCUNX_JOB, QUINCUNX_ADDRESS, QUINCUNX_DESIGN, QUINCUNX_SWITCHES, QUINCUNX_SET,
+quincunx reads in Rust, C and Python: QUINCUNX_MANAGER, QUINCUNX_JOB, QUINCUNX_ADDRESS, QUINCUNX_INTERFACE, QUINCUNX_DESIGN, QUINCUNX_SWITCHES, QUINCUNX_SET,
 QUINCUNX_PATIENCE, QUINCUNX_IDENTITY. In namespaces MASTER_ADDR is rank 0's address there, and other backends of torch.distributed use the same links: GLOO_SOCKET_IFNAME
 says which. The status is 0 if that of every rank is; when one fails, the others are ended.")]
 pub(crate) struct Run {
@@ -69,6 +70,9 @@ pub(crate) struct Run {
     /// [default: QUINCUNX_PATIENCE, or 10s]
     #[arg(long, value_name = "DURATION")]
     patience: Option<Duration>,
+    /// First see by `quincunx doctor` whether switches and the paths between ranks are as they should be, and end if they are not
+    #[arg(long)]
+    doctor: bool,
     /// The program and its arguments
     #[arg(last = true, required = true)]
     program: Vec<String>,
@@ -117,6 +121,16 @@ impl Run {
             }
         };
         let common = self.environment(design)?;
+        if self.doctor {
+            let rate = self.rate.map(|rate| format!("--rate={rate}"));
+            let arguments: Vec<String> = ["doctor".to_owned()].into_iter().chain(rate).collect();
+            fabric.start_programs(&program, &arguments, &common).map_err(Failure::input)?;
+            if !fabric.wait_for_programs().is_empty() {
+                return Err(Failure::Wrong(
+                    "expected machines and paths without faults before the program, found some; see above, or leave out --doctor".into(),
+                ));
+            }
+        }
         let (name, rest) = self.program.split_first().expect("clap asks for one");
         fabric.start_programs(&PathBuf::from(name), rest, &common).map_err(Failure::input)?;
         match fabric.wait_for_programs() {

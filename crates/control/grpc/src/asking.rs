@@ -1,6 +1,7 @@
-//! What somebody asks the ranks of a group by way of the manager: whom they wait for, and what they have called when.
+//! What somebody asks nodes by way of the manager: whom ranks wait for, what they have called when, and what paths carry.
 
 use crate::calls::{GroupCalls, RankCalls, TimedCall};
+use crate::paths::{NodeAnswer, NodePaths};
 use crate::questions::{Answers, Questions};
 use crate::reach::has_taken_all;
 use crate::service::{Asker, Service};
@@ -10,8 +11,10 @@ use crate::waits::{Connection, RankStanding, Waits};
 use crate::{convert, proto};
 use proto::ask_group_request::Group as Wanted;
 use quincunx_collective::GroupId;
-use quincunx_control::{Call, GroupState, GroupSummary, Instruction, Standing};
-use std::collections::BTreeMap;
+use quincunx_control::{
+    Call, GroupState, GroupSummary, Instruction, NodeDescription, PathTarget, ProbePaths, Role, Standing,
+};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use tonic::{Response, Status};
@@ -23,11 +26,12 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const MOST_ELSEWHERE: usize = 16;
 
 /// Where questions of a kind are kept.
-type Kind<A> = fn(&mut State) -> &mut Questions<A>;
+type Kind<A, K = GroupId> = fn(&mut State) -> &mut Questions<A, K>;
 
 type Called = (Vec<Call>, Standing);
 
 const CALLS: Kind<Called> = |state| &mut state.questions;
+const PATHS: Kind<(NodePaths, u64, u64), u64> = |state| &mut state.questions_of_paths;
 const TIMES: Kind<(Vec<TimedCall>, u64, u64)> = |state| &mut state.questions_of_times;
 
 impl Service {
@@ -79,27 +83,68 @@ impl Service {
     ) -> Result<Response<proto::AskCallsResponse>, Status> {
         let (group, (answers, asked)) =
             self.ask_nodes(asker, wanted, Instruction::TellTimes, TIMES, members).await?;
-        let (now, clock) = (Instant::now(), SystemTime::now());
-        let nanos = |then: Instant| {
-            let then =
-                clock.checked_sub(now.saturating_duration_since(then)).unwrap_or(SystemTime::UNIX_EPOCH);
-            then.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64)
-        };
+        let clock = Clock::now();
         let state = self.shared.lock();
         let ranks = group.summary.members.iter().map(|node| {
             let is_attached = state.streams.contains_key(node);
             let Some(((calls, its_now, machine), heard)) = answers.get(node) else {
                 return RankCalls::silent(is_attached);
             };
-            // It looked at its clock somewhen between question and answer.
-            let [asked, heard] = [asked, *heard].map(nanos);
-            let error = heard.saturating_sub(asked) / 2;
-            let ahead = (*its_now as i64).saturating_sub(asked + error);
-            let (calls, error) = (Some(calls.clone()), error.unsigned_abs());
-            RankCalls { is_attached, calls, machine: *machine, ahead, error }
+            let (ahead, error) = clock.ahead(*its_now, [asked, *heard]);
+            RankCalls { is_attached, calls: Some(calls.clone()), machine: *machine, ahead, error }
         });
         let calls = GroupCalls { ranks: ranks.collect(), group };
         Ok(Response::new(convert::answers::encode_group_calls(&calls)))
+    }
+
+    /// Has nodes send each other what finds out about the paths between them.
+    pub(crate) fn try_probe_paths(
+        &self,
+        asker: &mut Asker,
+        request: &proto::ProbePathsRequest,
+    ) -> Result<Response<proto::ProbePathsResponse>, Status> {
+        let mut state = self.shared.lock();
+        self.ask(asker, &mut state)?;
+        let nodes = meant(&state, asker, &request.nodes)?;
+        let targets = nodes.iter().zip(0..).map(|(node, number)| PathTarget {
+            number,
+            address: node.address,
+            share: node.share,
+        });
+        let targets: Vec<PathTarget> = targets.collect();
+        for (own, node) in nodes.iter().enumerate() {
+            // Each begins with another one, so that no node gets all streams at once.
+            let others = targets.iter().cycle().skip(own + 1).take(targets.len() - 1);
+            let (own, targets) = (own as u32, others.copied().collect());
+            let probe = ProbePaths { run: request.run, own, targets };
+            state.instruct(&node.name, &Instruction::ProbePaths(Box::new(probe)));
+        }
+        Ok(Response::new(proto::ProbePathsResponse {}))
+    }
+
+    /// Asks them what they have found out.
+    pub(crate) async fn try_ask_paths(
+        &self,
+        asker: &mut Asker,
+        request: proto::AskPathsRequest,
+    ) -> Result<Response<proto::AskPathsResponse>, Status> {
+        let proto::AskPathsRequest { run, nodes } = request;
+        let question = {
+            let mut state = self.shared.lock();
+            self.ask(asker, &mut state)?;
+            meant(&state, asker, &nodes)?;
+            self.open_of(&mut state, run, &nodes, &Instruction::TellPaths(run), PATHS)
+        };
+        let (answers, asked) = question.answers(tokio::time::Instant::now() + PATIENCE).await;
+        let clock = Clock::now();
+        let answer = |node: &String| {
+            answers.get(node).map(|((paths, its_now, machine), heard)| {
+                let (ahead, error) = clock.ahead(*its_now, [asked, *heard]);
+                NodeAnswer { paths: paths.clone(), machine: *machine, ahead, error }
+            })
+        };
+        let nodes = nodes.iter().map(|node| convert::paths::encode_answer(answer(node).as_ref()));
+        Ok(Response::new(proto::AskPathsResponse { nodes: nodes.collect() }))
     }
 
     /// Has nodes of a group tell something, and waits for their answers.
@@ -139,12 +184,75 @@ impl Service {
         nodes: Nodes,
     ) -> Question<A> {
         let (group, nodes) = (status.summary.group, nodes(&status.summary));
-        let (number, is_asked) = kind(state).begin(group, Instant::now());
+        self.open_of(state, group, &nodes, &instruction(group), kind)
+    }
+
+    /// Asks these nodes, if nobody else has just asked the same.
+    fn open_of<A: Clone, K: Copy + Eq>(
+        &self,
+        state: &mut State,
+        of: K,
+        nodes: &[String],
+        instruction: &Instruction,
+        kind: Kind<A, K>,
+    ) -> Question<A, K> {
+        let (number, is_asked) = kind(state).begin(of, Instant::now());
         for node in nodes.iter().filter(|_| is_asked) {
-            state.instruct(node, &instruction(group));
+            state.instruct(node, instruction);
         }
         Question { number, nodes: nodes.len(), shared: Arc::clone(&self.shared), kind }
     }
+}
+
+/// The manager's clock.
+struct Clock {
+    now: Instant,
+    shows: SystemTime,
+}
+
+impl Clock {
+    fn now() -> Self {
+        Self { now: Instant::now(), shows: SystemTime::now() }
+    }
+
+    /// In nanoseconds since 1970.
+    fn nanos(&self, then: Instant) -> i64 {
+        let passed = self.now.saturating_duration_since(then);
+        let then = self.shows.checked_sub(passed).unwrap_or(SystemTime::UNIX_EPOCH);
+        then.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64)
+    }
+
+    /// By how much a node's clock is ahead that it has looked at somewhen between question and answer, and how wrong that may be.
+    fn ahead(&self, shown: u64, between: [Instant; 2]) -> (i64, u64) {
+        let [asked, heard] = between.map(|then| self.nanos(then));
+        let error = heard.saturating_sub(asked) / 2;
+        ((shown as i64).saturating_sub(asked + error), error.unsigned_abs())
+    }
+}
+
+/// Nodes that somebody names: attached, switches or his own hosts, each once.
+fn meant(state: &State, asker: &Asker, names: &[String]) -> Result<Vec<NodeDescription>, Status> {
+    if names.len() > convert::paths::MOST_NODES || names.iter().collect::<BTreeSet<_>>().len() < names.len() {
+        return Err(Status::invalid_argument(format!(
+            "expected at most {} nodes, each once, found {}; name fewer",
+            convert::paths::MOST_NODES,
+            names.len()
+        )));
+    }
+    let attached: BTreeMap<&str, &NodeDescription> =
+        state.manager.nodes().map(|node| (node.name.as_str(), node)).collect();
+    let find = |name: &String| {
+        let node = attached
+            .get(name.as_str())
+            .filter(|node| node.role == Role::Switch || state.may_use(&asker.who, name));
+        node.map(|node| (*node).clone()).ok_or_else(|| {
+            let name: String = name.chars().take(64).flat_map(char::escape_default).collect();
+            Status::not_found(format!(
+                "expected attached nodes, found \"{name}\", which is none; list the nodes"
+            ))
+        })
+    };
+    names.iter().map(find).collect()
 }
 
 /// Which nodes of a group are asked.
@@ -176,15 +284,15 @@ fn waits_of(state: &State, group: GroupStatus, answers: &BTreeMap<String, (Calle
 }
 
 /// A question that is open for as long as somebody waits.
-struct Question<A: Clone> {
+struct Question<A: Clone, K: Copy + Eq = GroupId> {
     number: u64,
     /// Who are asked.
     nodes: usize,
     shared: Arc<Shared>,
-    kind: Kind<A>,
+    kind: Kind<A, K>,
 }
 
-impl<A: Clone> Question<A> {
+impl<A: Clone, K: Copy + Eq> Question<A, K> {
     /// Waits until all have answered, or until then.
     async fn answers(&self, deadline: tokio::time::Instant) -> Answers<A> {
         let told = Arc::clone(&(self.kind)(&mut self.shared.lock()).told);
@@ -205,7 +313,7 @@ impl<A: Clone> Question<A> {
     }
 }
 
-impl<A: Clone> Drop for Question<A> {
+impl<A: Clone, K: Copy + Eq> Drop for Question<A, K> {
     fn drop(&mut self) {
         (self.kind)(&mut self.shared.lock()).end(self.number);
     }

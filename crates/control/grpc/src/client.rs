@@ -8,8 +8,8 @@ use crate::connector::Connector;
 use crate::credentials::MANAGER_NAME;
 use crate::waits::Waits;
 use crate::{
-    Credentials, DecodeError, Explanation, GroupCalls, GroupName, GroupStatus, Managers, NodeStatus,
-    TimedCall, convert, proto,
+    Credentials, DecodeError, Explanation, GroupCalls, GroupName, GroupStatus, Managers, NodeAnswer,
+    NodePaths, NodeStatus, TimedCall, convert, proto,
 };
 use outstanding::Releases;
 use proto::control_client::ControlClient as Stub;
@@ -324,6 +324,27 @@ impl ControlClient {
         Ok(response.nodes.into_iter().map(convert::decode_node_status).collect::<Result<_, _>>()?)
     }
 
+    /// Has each of these nodes send each other what finds out about the path between them: a run, whose number the answer is.
+    pub fn probe_paths(&self, nodes: &[String]) -> Result<u64, ClientError> {
+        let run = new_key() as u64;
+        let request = proto::ProbePathsRequest { run, nodes: nodes.to_vec() };
+        let mut stub = self.stub.clone();
+        self.call("ProbePaths", async move { stub.probe_paths(request).await })?;
+        Ok(run)
+    }
+
+    /// What nodes have found out in a run, in this order; nothing of those that do not answer.
+    pub fn ask_paths(&self, run: u64, nodes: &[String]) -> Result<Vec<Option<NodeAnswer>>, ClientError> {
+        let request = proto::AskPathsRequest { run, nodes: nodes.to_vec() };
+        let ask = |mut stub: Stub<Channel>| {
+            let request = request.clone();
+            async move { stub.ask_paths(request).await }
+        };
+        let response = self.call_again("AskPaths", ask).0?;
+        let answers = response.nodes.into_iter().map(convert::paths::decode_answer);
+        Ok(answers.collect::<Result<_, _>>()?)
+    }
+
     /// Why a group does not use the network, or why there is none: by number, or by the name under which it was asked for last.
     pub fn explain_group(&self, group: &GroupName) -> Result<Explanation, ClientError> {
         let request = proto::AskGroupRequest { group: Some(convert::encode_name(group)) };
@@ -530,9 +551,18 @@ impl Reporter {
 
     /// Answers whoever asks when the node's rank has called what. Said once, without waiting.
     pub fn tell_times(&self, group: GroupId, calls: &[TimedCall]) {
-        let report =
-            proto::report_request::Report::Timed(convert::encode_timed(calls, unix_nanos(), machine()));
-        let request = proto::ReportRequest { node: self.node.clone(), group: group.0, report: Some(report) };
+        let timed = convert::encode_timed(calls, unix_nanos(), machine());
+        self.answer(group.0, proto::report_request::Report::Timed(timed));
+    }
+
+    /// Answers whoever asks what the node has found out about paths in a run. Said once, without waiting.
+    pub fn tell_paths(&self, run: u64, paths: &NodePaths) {
+        let paths = convert::paths::encode_paths(run, paths, unix_nanos(), machine());
+        self.answer(0, proto::report_request::Report::Paths(paths));
+    }
+
+    fn answer(&self, group: u32, report: proto::report_request::Report) {
+        let request = proto::ReportRequest { node: self.node.clone(), group, report: Some(report) };
         self.client.tell("Report", None, move |mut stub| {
             let request = request.clone();
             async move { stub.report(request).await }
@@ -641,6 +671,8 @@ impl Pump {
                     self.sender.send(Ok(Instruction::Resume { group, from, first }))?;
                 }
                 AgentAction::TellCalls(group) => self.sender.send(Ok(Instruction::TellCalls(group)))?,
+                AgentAction::ProbePaths(probe) => self.sender.send(Ok(Instruction::ProbePaths(probe)))?,
+                AgentAction::TellPaths(run) => self.sender.send(Ok(Instruction::TellPaths(run)))?,
                 AgentAction::TellTimes(group) => self.sender.send(Ok(Instruction::TellTimes(group)))?,
                 // The node says that itself, when it is done.
                 AgentAction::Report { report: Report::Removed, .. } => {}

@@ -19,6 +19,7 @@ use std::collections::BTreeSet;
 pub(crate) mod answers;
 mod calls;
 mod decoding;
+pub(crate) mod paths;
 #[cfg(test)]
 mod tests;
 
@@ -424,6 +425,8 @@ pub(crate) fn encode_instruction(instruction: &Instruction) -> proto::Instructio
         Instruction::Remove(group) => Kind::Remove(proto::RemoveGroup { group: group.0 }),
         Instruction::TellCalls(group) => Kind::TellCalls(proto::TellCalls { group: group.0 }),
         Instruction::TellTimes(group) => Kind::TellTimes(proto::TellTimes { group: group.0 }),
+        Instruction::ProbePaths(probe) => Kind::ProbePaths(paths::encode_probe(probe)),
+        Instruction::TellPaths(run) => Kind::TellPaths(proto::TellPaths { run: *run }),
         Instruction::Failed { group, failure } => {
             Kind::Failed(proto::GroupFailed { group: group.0, failure: Some(encode_failure(failure)) })
         }
@@ -445,6 +448,8 @@ pub(crate) fn decode_instruction(instruction: proto::Instruction) -> Decoded<Ins
         Kind::Remove(remove) => Instruction::Remove(GroupId(remove.group)),
         Kind::TellCalls(tell) => Instruction::TellCalls(GroupId(tell.group)),
         Kind::TellTimes(tell) => Instruction::TellTimes(GroupId(tell.group)),
+        Kind::ProbePaths(probe) => Instruction::ProbePaths(Box::new(paths::decode_probe(probe)?)),
+        Kind::TellPaths(tell) => Instruction::TellPaths(tell.run),
         Kind::Failed(failed) => {
             Instruction::Failed { group: GroupId(failed.group), failure: decode_failure(failed.failure)? }
         }
@@ -504,6 +509,7 @@ pub(crate) fn decode_report(report: Option<proto::report_request::Report>) -> De
         }
         Encoded::Released(proto::Released {}) => Report::Released,
         // Who asks for it takes it before.
+        Encoded::Paths(_) => return wrong("report", "what the manager decides by", "counts of paths"),
         Encoded::Timed(_) => return wrong("report", "what the manager decides by", "times of calls"),
     })
 }

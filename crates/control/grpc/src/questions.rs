@@ -1,4 +1,4 @@
-//! Questions to the ranks of a group that somebody waits for the answers of.
+//! Questions to the nodes of a group, or of a run over paths, that somebody waits for the answers of.
 
 use quincunx_collective::GroupId;
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ const TOGETHER: Duration = Duration::from_millis(50);
 
 /// Something that ranks are asked.
 #[derive(Debug)]
-struct Question<A> {
-    group: GroupId,
+struct Question<A, K> {
+    of: K,
     begun: Instant,
     /// By node, each with when it came.
     answers: BTreeMap<String, (A, Instant)>,
@@ -23,40 +23,39 @@ struct Question<A> {
 /// What nodes have answered, each with when that came; and when they were asked.
 pub(crate) type Answers<A> = (BTreeMap<String, (A, Instant)>, Instant);
 
-/// All that are asked now. A rank's word is an answer to every question about its group.
+/// All that are asked now, each of a group or a run. A node's word is an answer to every question of that.
 #[derive(Debug)]
-pub(crate) struct Questions<A> {
+pub(crate) struct Questions<A, K = GroupId> {
     next: u64,
-    open: BTreeMap<u64, Question<A>>,
+    open: BTreeMap<u64, Question<A, K>>,
     /// Hears of each answer.
     pub(crate) told: Arc<Notify>,
 }
 
-impl<A> Default for Questions<A> {
+impl<A, K> Default for Questions<A, K> {
     fn default() -> Self {
         Self { next: 0, open: BTreeMap::new(), told: Arc::default() }
     }
 }
 
-impl<A: Clone> Questions<A> {
+impl<A: Clone, K: Copy + Eq> Questions<A, K> {
     /// Begins one, or joins in one that has just begun; whether ranks are to be asked.
-    pub(crate) fn begin(&mut self, group: GroupId, now: Instant) -> (u64, bool) {
+    pub(crate) fn begin(&mut self, of: K, now: Instant) -> (u64, bool) {
         let is_new = |begun: Instant| now.saturating_duration_since(begun) <= TOGETHER;
         let mut open = self.open.iter_mut();
-        if let Some((&number, question)) = open.find(|(_, asked)| asked.group == group && is_new(asked.begun))
-        {
+        if let Some((&number, question)) = open.find(|(_, asked)| asked.of == of && is_new(asked.begun)) {
             question.askers += 1;
             return (number, false);
         }
         self.next += 1;
-        self.open.insert(self.next, Question { group, begun: now, answers: BTreeMap::new(), askers: 1 });
+        self.open.insert(self.next, Question { of, begun: now, answers: BTreeMap::new(), askers: 1 });
         (self.next, true)
     }
 
-    /// A node has told something of a group.
-    pub(crate) fn hear(&mut self, node: &str, group: GroupId, answer: A) {
+    /// A node has told something.
+    pub(crate) fn hear(&mut self, node: &str, of: K, answer: A) {
         let now = Instant::now();
-        for question in self.open.values_mut().filter(|asked| asked.group == group) {
+        for question in self.open.values_mut().filter(|asked| asked.of == of) {
             question.answers.entry(node.to_owned()).or_insert((answer.clone(), now));
         }
         self.told.notify_waiters();

@@ -150,6 +150,12 @@ impl Service {
             state.questions_of_times.hear(&node, GroupId(group), timed);
             return Ok(Response::new(proto::ReportResponse {}));
         }
+        if let Some(proto::report_request::Report::Paths(paths)) = report {
+            let run = paths.run;
+            let paths = convert::paths::decode_paths(paths).map_err(invalid)?;
+            state.questions_of_paths.hear(&node, run, paths);
+            return Ok(Response::new(proto::ReportResponse {}));
+        }
         let report = convert::decode_report(report).map_err(invalid)?;
         match &report {
             Report::Installed => tracing::info!(node, group, "node joined group"),
@@ -640,6 +646,26 @@ impl Control for Service {
     ) -> Result<Response<proto::AskCallsResponse>, Status> {
         let mut asker = self.asker(&request, "AskCalls", false);
         let result = self.try_ask_calls(&mut asker, request.into_inner().group).await;
+        self.close(&asker, "", result)
+    }
+
+    async fn probe_paths(
+        &self,
+        request: Request<proto::ProbePathsRequest>,
+    ) -> Result<Response<proto::ProbePathsResponse>, Status> {
+        let mut asker = self.asker(&request, "ProbePaths", true);
+        let message = request.into_inner();
+        let what = format!("{} nodes", message.nodes.len());
+        let result = self.try_probe_paths(&mut asker, &message);
+        self.close(&asker, &what, result)
+    }
+
+    async fn ask_paths(
+        &self,
+        request: Request<proto::AskPathsRequest>,
+    ) -> Result<Response<proto::AskPathsResponse>, Status> {
+        let mut asker = self.asker(&request, "AskPaths", false);
+        let result = self.try_ask_paths(&mut asker, request.into_inner()).await;
         self.close(&asker, "", result)
     }
 

@@ -34,6 +34,10 @@ pub enum AgentAction {
     TellCalls(GroupId),
     /// Tell all that it has called, with times.
     TellTimes(GroupId),
+    /// Find out about the paths to others.
+    ProbePaths(Box<crate::ProbePaths>),
+    /// Tell what was found out in a run.
+    TellPaths(u64),
     /// Go on with a group that was made anew.
     Resume {
         /// The new one, which all nodes have.
@@ -118,6 +122,8 @@ impl Agent {
                 }
             },
             Instruction::TellTimes(group) => out.push(AgentAction::TellTimes(group)),
+            Instruction::ProbePaths(probe) => out.push(AgentAction::ProbePaths(probe)),
+            Instruction::TellPaths(run) => out.push(AgentAction::TellPaths(run)),
             Instruction::Remove(group) => self.remove(group, None, out),
             Instruction::Failed { group, failure } => self.remove(group, Some(failure), out),
         }

@@ -39,8 +39,8 @@ pub use failure::GroupFailure;
 pub use group::{GroupRequest, GroupState, GroupSummary, Holding, Phase};
 pub use journal::Journal;
 pub use manager::{
-    Action, Change, GroupRecord, HeldGroup, Instruction, Manager, ManagerConfig, ManagerTimer, Report,
-    RequestId,
+    Action, Change, GroupRecord, HeldGroup, Instruction, Manager, ManagerConfig, ManagerTimer, PathTarget,
+    ProbePaths, Report, RequestId,
 };
 pub use mutation::Mutation;
 pub use node::{Encapsulation, LinkReport, NodeDescription, Role};

@@ -21,7 +21,7 @@ mod planned;
 mod record;
 mod recreate;
 
-pub use action::{Action, HeldGroup, Instruction, ManagerTimer, Report, RequestId};
+pub use action::{Action, HeldGroup, Instruction, ManagerTimer, PathTarget, ProbePaths, Report, RequestId};
 pub use kept::{Change, GroupRecord};
 
 use crate::map::Map;

@@ -25,6 +25,24 @@ pub struct Emitted {
     pub may_wait: bool,
 }
 
+/// What a datagram is, before it is read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Aside {
+    /// A frame of the engine's, or none at all.
+    Frame,
+    /// The codec has taken it: the engine does not see it.
+    Taken,
+    /// The same, and this is to be sent.
+    Answer {
+        /// The UDP payload.
+        bytes: Vec<u8>,
+        /// To whom.
+        destination: SocketAddr,
+        /// Which of the processes at that address.
+        share: u8,
+    },
+}
+
 /// Bytes to frame and back. One is made for each node, so it may hold the node's tables (which peer is which port).
 pub trait Codec<E: Engine> {
     /// Why bytes are no frame for this node; such datagrams are counted by it.
@@ -35,6 +53,11 @@ pub trait Codec<E: Engine> {
 
     /// The node's port that a datagram came in by.
     fn port(&self, datagram: &Datagram) -> PortId;
+
+    /// Takes what is none of the engine's, such as questions about the path. Unless its owner says otherwise a codec takes nothing.
+    fn take_aside(&mut self, _now: Instant, _datagram: &Datagram, _bytes: &[u8]) -> Aside {
+        Aside::Frame
+    }
 
     /// Reads the UDP payload `bytes` that came with `datagram`.
     ///

@@ -48,6 +48,8 @@ pub(crate) struct Io<E: Engine, C: Codec<E>, T> {
     /// The time as the engine is told it: read once for a batch of work.
     pub(crate) now: Instant,
     pub(crate) pause: Option<Pause>,
+    /// What is sent may be too long for the path.
+    pub(crate) is_aside: bool,
     /// A fault of the set-up, found while the engine was at work; the turn ends with it.
     pub(crate) failure: Option<NodeError>,
 }
@@ -126,6 +128,37 @@ impl<E: Engine, C: Codec<E>, T: Transport> Io<E, C, T> {
             space.copy_from_slice(&copy);
             self.outbox.commit(length, flow, may_wait);
         }
+    }
+
+    /// Puts what is none of the engine's among what is to be sent.
+    pub(crate) fn put_aside(&mut self, destination: SocketAddr, share: u8, bytes: &[u8]) {
+        self.put(|_, space| {
+            space[..bytes.len()].copy_from_slice(bytes);
+            Emitted { length: bytes.len(), destination, share, tos: 0, may_wait: false }
+        });
+    }
+
+    /// Answers what was none of the engine's.
+    pub(crate) fn answer_aside(&mut self, destination: SocketAddr, share: u8, bytes: &[u8]) {
+        self.flush();
+        if self.outbox.is_empty() && self.pause.is_none() {
+            self.send_aside(destination, share, bytes);
+        } else {
+            self.put_aside(destination, share, bytes);
+        }
+    }
+
+    /// The same by itself, and sends it. What the path is known not to carry is dropped; whether the kernel had room for it.
+    pub(crate) fn send_aside(&mut self, destination: SocketAddr, share: u8, bytes: &[u8]) -> bool {
+        self.put_aside(destination, share, bytes);
+        self.is_aside = true;
+        self.flush();
+        self.is_aside = false;
+        let is_taken = self.outbox.is_empty();
+        if !is_taken {
+            self.outbox.remove(1);
+        }
+        is_taken
     }
 
     /// Sends what is in the outbox as far as the kernel takes it.
@@ -209,6 +242,10 @@ impl<E: Engine, C: Codec<E>, T: Transport> Io<E, C, T> {
             Errno::ENOBUFS | Errno::ENOMEM => {
                 self.statistics.send_blocked += 1;
                 self.pause = Some(Pause::Until(self.clock.now() + CONGESTION_PAUSE));
+            }
+            _ if self.is_aside => {
+                self.outbox.remove(1);
+                self.count(Dropped::Unreachable, frames as u64);
             }
             // Segmentation needs a link with checksum offload and frames within its MTU. Without merging the frames
             // go one by one, and if one is too long for the link that is said then.

@@ -32,7 +32,7 @@ mod statistics;
 mod timers;
 
 pub use any::{AnyTransport, TransportOptions};
-pub use codec::{Codec, Direction, Emitted, Observer, Parsed};
+pub use codec::{Aside, Codec, Direction, Emitted, Observer, Parsed};
 pub use error::NodeError;
 pub use interposed::{Interposed, LinkEnd, SentFrame, end_address};
 pub use node::{BLOCKING_MARGIN, Node, NodeOptions, Waker};

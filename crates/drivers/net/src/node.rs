@@ -6,7 +6,7 @@
 //! lose it. When there is nothing to do the node waits in the kernel for a datagram, a deadline or a [`Waker`].
 
 use crate::clock::Clock;
-use crate::codec::{Codec, Direction, Observer};
+use crate::codec::{Aside, Codec, Direction, Observer};
 use crate::error::NodeError;
 use crate::faults::{ArrivalFaults, SendFaults};
 use crate::io::{Io, Pause};
@@ -159,6 +159,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
                 clock: Clock::new(),
                 now: Instant::ZERO,
                 pause: None,
+                is_aside: false,
                 failure: None,
             },
             inbox: Inbox::new(batch),
@@ -258,6 +259,26 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
     pub fn grow_send_buffer(&mut self, bytes: ByteCount) -> Result<ByteCount, NodeError> {
         let grown = self.io.transport.grow_send_buffer(bytes);
         grown.map_err(|error| NodeError::Receive { local: self.local(), error })
+    }
+
+    /// Sends what is none of the engine's, at once, if the network takes it now. It may be longer than the path carries.
+    pub fn send_aside(&mut self, destination: SocketAddr, share: u8, bytes: &[u8]) -> bool {
+        self.io.flush();
+        self.io.pause.is_none() && self.io.outbox.is_empty() && self.io.send_aside(destination, share, bytes)
+    }
+
+    /// Has what is none of the engine's sent with its frames, many at once, if there is room. The path must be known to carry it.
+    pub fn queue_aside(&mut self, destination: SocketAddr, share: u8, bytes: &[u8]) -> bool {
+        let has_room = self.io.pause.is_none() && self.io.outbox.has_room();
+        if has_room {
+            self.io.put_aside(destination, share, bytes);
+        }
+        has_room
+    }
+
+    /// What its clock shows.
+    pub fn now(&self) -> Instant {
+        self.io.clock.now()
     }
 
     /// Ends this node's waits from another thread.
@@ -618,6 +639,11 @@ fn deliver<E: Engine, C: Codec<E>, T: Transport>(
     bytes: &[u8],
 ) {
     io.lap(Phase::Other);
+    match io.codec.take_aside(io.now, datagram, bytes) {
+        Aside::Frame => {}
+        Aside::Taken => return,
+        Aside::Answer { bytes, destination, share } => return io.answer_aside(destination, share, &bytes),
+    }
     let parsed = io.codec.parse(datagram, bytes);
     io.lap(Phase::Parse);
     // By reference: a header is copied for no one.

@@ -25,9 +25,9 @@ mod udp;
 
 pub use bridge::entrance_filter;
 pub use inbox::{Datagram, Inbox, SLOT};
-pub use neighbours::{MacAddress, neighbour_at, seek_neighbour};
+pub use neighbours::{MacAddress, mac_address_of, neighbour_at, neighbour_of, seek_neighbour};
 pub use outbox::{Batch, Flow, Outbox};
 pub use packet::{PacketKind, PacketOptions, PacketTransport};
-pub use route::{interface_of, reverse_path_drops, running_interfaces};
+pub use route::{interface_addresses, interface_of, reverse_path_drops, running_interfaces, source_to};
 pub use transport::{OpenError, PATIENCE, Transport};
 pub use udp::{UdpOptions, UdpTransport};

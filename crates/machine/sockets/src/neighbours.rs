@@ -14,6 +14,13 @@ const DISCARD_PORT: u16 = 9;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MacAddress(pub [u8; 6]);
 
+impl MacAddress {
+    /// As a number: its bytes, the first of them uppermost.
+    pub fn number(self) -> u64 {
+        self.0.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+    }
+}
+
 /// Has the kernel look for a neighbour, which takes a moment, through a socket bound to the address that asks. If even this fails, no answer
 /// says so.
 pub fn seek_neighbour(socket: &UdpSocket, ip: IpAddr) {
@@ -43,6 +50,21 @@ pub fn neighbour_at(interface: &str, ip: IpAddr) -> Option<MacAddress> {
     let table = neighbours();
     let is_there = |line: &&str| line.split_whitespace().last() == Some(interface);
     table.lines().skip(1).filter(is_there).find_map(|line| entry(&format!("\n{line}"), ip, COMPLETE))
+}
+
+/// The Ethernet address at which the calling thread's network namespace finds `ip`, if it is on a link of its own and has been looked for.
+pub fn neighbour_of(ip: IpAddr) -> Option<MacAddress> {
+    let index = route::interface_to(ip).ok()?;
+    let name = nix::net::if_::if_indextoname(index).ok()?;
+    neighbour_at(name.to_str().ok()?, ip)
+}
+
+/// The Ethernet address of an interface of the calling thread's network namespace, if it has one.
+pub fn mac_address_of(interface: &str) -> Option<MacAddress> {
+    let mut all = nix::ifaddrs::getifaddrs().ok()?.filter(|entry| entry.interface_name == interface);
+    let mac = |entry: nix::ifaddrs::InterfaceAddress| entry.address?.as_link_addr()?.addr();
+    // Loopback has one of zeros.
+    all.find_map(mac).filter(|mac| *mac != [0; 6]).map(MacAddress)
 }
 
 /// The first entry for `ip` with all these flags.

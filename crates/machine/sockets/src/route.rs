@@ -11,7 +11,7 @@ use nix::sys::socket::{
 use nix::sys::time::{TimeVal, TimeValLike};
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 
 /// How long the kernel may take; it answers within the call that asks.
@@ -67,6 +67,32 @@ pub fn interface_of(address: IpAddr) -> io::Result<Option<String>> {
     let has =
         |entry: &nix::ifaddrs::InterfaceAddress| entry.address.as_ref().and_then(ip_of) == Some(address);
     Ok(nix::ifaddrs::getifaddrs()?.find(has).map(|entry| entry.interface_name))
+}
+
+/// Interfaces of the calling thread's network namespace, each with each of its addresses.
+///
+/// # Errors
+/// If the kernel does not list them.
+pub fn interface_addresses() -> io::Result<Vec<(String, IpAddr)>> {
+    let with_address = |entry: nix::ifaddrs::InterfaceAddress| {
+        Some((entry.interface_name, entry.address.as_ref().and_then(ip_of)?))
+    };
+    Ok(nix::ifaddrs::getifaddrs()?.filter_map(with_address).collect())
+}
+
+/// The address from which the calling thread's network namespace sends to `destination`.
+///
+/// # Errors
+/// If it knows no way there.
+pub fn source_to(destination: IpAddr) -> io::Result<IpAddr> {
+    let any: IpAddr = match destination {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    // Nothing is sent; any port will do.
+    let socket = UdpSocket::bind((any, 0))?;
+    socket.connect((destination, 9))?;
+    Ok(socket.local_addr()?.ip())
 }
 
 /// The IP address of an entry of an interface, if it has one.

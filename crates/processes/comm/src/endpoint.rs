@@ -51,6 +51,17 @@ pub(crate) struct Inner {
     address: IpAddr,
 }
 
+/// The addresses of the fabric's switches, and of the job's other ranks, as far as the manager says.
+fn partners(options: &Options, control: &ClientConfig) -> Result<Vec<IpAddr>, CommError> {
+    let client = ControlClient::connect(options.manager.clone(), control.clone())?;
+    // Those that will be there may not be yet. Who may not ask is told so when it asks for a group.
+    let _ = client.wait_for_nodes(&[], options.switches, options.join_limit);
+    let nodes = client.list_nodes().unwrap_or_default().into_iter().map(|node| node.description);
+    let (switches, hosts): (Vec<_>, Vec<_>) = nodes.partition(|node| node.role == Role::Switch);
+    let ours = hosts.into_iter().filter(|host| host.name.starts_with(&options.job));
+    Ok(switches.into_iter().chain(ours).map(|node| node.address).collect())
+}
+
 /// The numbers of a group: one for collectives, one for messages between two ranks. A group of one has none.
 pub(crate) type Numbers = [u32; 2];
 
@@ -75,7 +86,14 @@ impl Endpoint {
                 "name another design",
             ));
         }
-        let address = options.own_address()?;
+        let control = ClientConfig {
+            connect_timeout: options.join_limit,
+            call_timeout: options.join_limit,
+            patience: options.manager.patience(),
+            keep_alive: options.patience,
+            credentials: options.credentials()?,
+        };
+        let address = options.own_address(|| partners(&options, &control))?;
         let transport = TransportOptions::Udp(UdpOptions::default());
         let designs = catalog.above_queue_pairs().filter(|design| design.about().framing == Framing::RoceV2);
         let process = ProcessOptions {
@@ -96,13 +114,7 @@ impl Endpoint {
                 links: Vec::new(),
             },
             manager: options.manager.clone(),
-            control: ClientConfig {
-                connect_timeout: options.join_limit,
-                call_timeout: options.join_limit,
-                patience: options.manager.patience(),
-                keep_alive: options.patience,
-                credentials: options.credentials()?,
-            },
+            control,
             framing: Framing::RoceV2,
             transport,
             any_interface: false,
@@ -272,7 +284,8 @@ impl Endpoint {
         self.0.command(command);
     }
 
-    pub(crate) fn client(&self) -> &ControlClient {
+    /// The connection to the manager, for what operators ask.
+    pub fn client(&self) -> &ControlClient {
         &self.0.client
     }
 

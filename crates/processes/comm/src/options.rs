@@ -2,8 +2,10 @@
 
 use crate::CommError;
 use quincunx_control_grpc::{Credentials, Managers};
+use quincunx_sockets::{interface_addresses, source_to};
 use quincunx_units::Duration;
-use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
+use std::collections::BTreeSet;
+use std::net::{IpAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 /// What an endpoint is, and where.
@@ -20,9 +22,11 @@ pub struct Options {
     /// Ranks of a server, which have numbers in a row; none: all are on one. What is for several of another server goes there once
     /// ([`Group::multi_write`](crate::Group::multi_write)).
     pub server: Option<u16>,
-    /// The address of IPv4 or IPv6 that frames come from and go to, which several ranks of a machine may share; none: the one that leads to the
-    /// manager, or one of loopback for each rank.
+    /// The address of IPv4 or IPv6 that frames come from and go to, which several ranks of a machine may share; none: the one from which the
+    /// fabric's switches are reached, or other ranks, or the manager, or one of loopback for each rank.
     pub address: Option<IpAddr>,
+    /// The interface whose address that is, if none is given.
+    pub interface: Option<String>,
     /// What groups run, by name.
     pub design: String,
     /// Keys of the designs' parameters and their values, as `group.mtu=1KiB`.
@@ -58,6 +62,7 @@ impl Options {
             world,
             server: None,
             address: None,
+            interface: None,
             design: DEFAULT_DESIGN.into(),
             settings: Vec::new(),
             switches: 0,
@@ -70,7 +75,7 @@ impl Options {
         }
     }
 
-    /// What the environment says: `QUINCUNX_MANAGER` (HOST:PORT, several with commas if others stand by), `QUINCUNX_JOB`, `QUINCUNX_ADDRESS`, `QUINCUNX_DESIGN`, `QUINCUNX_SET`
+    /// What the environment says: `QUINCUNX_MANAGER` (HOST:PORT, several with commas if others stand by), `QUINCUNX_JOB`, `QUINCUNX_ADDRESS`, `QUINCUNX_INTERFACE`, `QUINCUNX_DESIGN`, `QUINCUNX_SET`
     /// (`KEY=VALUE`, several with commas), `QUINCUNX_IDENTITY`, `QUINCUNX_SPIN`, `QUINCUNX_NOTICE`, `QUINCUNX_PATIENCE`, `QUINCUNX_SWITCHES`, and `RANK`, `WORLD_SIZE` and `LOCAL_WORLD_SIZE` as `torchrun` sets them. What is not said is as in
     /// [`new`](Self::new), and the manager is on this machine.
     ///
@@ -102,6 +107,7 @@ impl Options {
         options.address = said("QUINCUNX_ADDRESS")
             .map(|value| read("QUINCUNX_ADDRESS", &value, "an IP address"))
             .transpose()?;
+        options.interface = said("QUINCUNX_INTERFACE");
         if let Some(design) = said("QUINCUNX_DESIGN") {
             options.design = design;
         }
@@ -156,33 +162,43 @@ impl Options {
         read.map_err(|error| CommError::Misuse(error.to_string()))
     }
 
-    /// The address that was given, or the one that leads to the manager; on loopback every rank has its own, by the job's name.
-    pub(crate) fn own_address(&self) -> Result<IpAddr, CommError> {
+    /// The address that was given, or that of the interface; or else the one from which a switch of the fabric is reached, or another rank, or
+    /// the manager. On loopback every rank has its own, by the job's name. `partners` are the addresses of switches and ranks, the most important
+    /// first.
+    pub(crate) fn own_address(
+        &self,
+        partners: impl FnOnce() -> Result<Vec<IpAddr>, CommError>,
+    ) -> Result<IpAddr, CommError> {
         if let Some(address) = self.address {
             return Ok(address);
+        }
+        if let Some(name) = &self.interface {
+            return address_of(name, &interface_addresses().unwrap_or_default());
+        }
+        for partner in partners()? {
+            // IPv6 has one address of loopback alone, which a switch needs for itself.
+            match source_to(partner) {
+                Ok(local) if local.is_loopback() => return Ok(self.on_loopback()),
+                Ok(local) => return Ok(local),
+                Err(_) => {}
+            }
         }
         let manager = self.manager.first();
         let unknown = |found: String| {
             CommError::misuse(
                 format!("an address of this machine that leads to {manager}"),
                 found,
-                "say which with QUINCUNX_ADDRESS",
+                "say which with QUINCUNX_ADDRESS or QUINCUNX_INTERFACE",
             )
         };
         let mut found = (manager.host(), manager.port())
             .to_socket_addrs()
             .map_err(|error| unknown(format!("\"{error}\"")))?;
         let Some(address) = found.next() else { return Err(unknown("none".into())) };
-        // IPv6 has one address of loopback alone, which a switch needs for itself.
         if address.ip().is_loopback() {
             return Ok(self.on_loopback());
         }
-        let any = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-        let socket = UdpSocket::bind(any).and_then(|socket| socket.connect(address).map(|()| socket));
-        match socket.and_then(|socket| socket.local_addr()) {
-            Ok(local) => Ok(local.ip()),
-            Err(error) => Err(unknown(format!("\"{error}\""))),
-        }
+        source_to(address.ip()).map_err(|error| unknown(format!("\"{error}\"")))
     }
 
     /// 127.192.0.0 and up, by the job's name: those of fabrics that are started on this machine lie below.
@@ -196,6 +212,20 @@ impl Options {
     }
 }
 
+/// The address of an interface, of IPv4 if it has one; none of a link alone.
+fn address_of(name: &str, all: &[(String, IpAddr)]) -> Result<IpAddr, CommError> {
+    let is_of_link = |address: &IpAddr| matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
+    let own = all.iter().filter(|(of, address)| of == name && !is_of_link(address));
+    own.map(|(_, address)| *address).min().ok_or_else(|| {
+        let known: BTreeSet<&str> = all.iter().map(|(of, _)| of.as_str()).collect();
+        CommError::misuse(
+            "an interface of this machine with an address in QUINCUNX_INTERFACE",
+            format!("\"{name}\""),
+            &format!("name one of {}", known.into_iter().collect::<Vec<_>>().join(", ")),
+        )
+    })
+}
+
 /// When a time from now is over; a century from now for one that is longer than the clock counts.
 pub fn deadline(limit: std::time::Duration) -> std::time::Instant {
     const CENTURY: std::time::Duration = std::time::Duration::from_secs(100 * 365 * 24 * 3600);
@@ -206,4 +236,31 @@ pub fn deadline(limit: std::time::Duration) -> std::time::Instant {
 pub fn duration(time: std::time::Duration) -> Duration {
     u64::try_from(time.as_micros())
         .map_or(Duration::from_secs(1 << 20), |micros| Duration::from_micros(micros.min(1 << 40)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> Options {
+        Options::new("10.0.0.9:4790".parse().unwrap(), "job.", 0, 2)
+    }
+
+    #[test]
+    fn an_interface_is_as_good_as_its_address_and_one_that_is_not_there_is_told_with_those_that_are() {
+        let all = [("lo", "127.0.0.1"), ("eth0", "fe80::1"), ("eth0", "fd00::1"), ("eth0", "10.0.0.1")];
+        let all = all.map(|(name, address)| (name.to_owned(), address.parse().unwrap()));
+        assert_eq!(address_of("eth0", &all).unwrap(), IpAddr::from([10, 0, 0, 1]));
+        let text = address_of("eth7", &all).unwrap_err().to_string();
+        assert!(text.contains("found \"eth7\"; name one of eth0, lo"), "{text}");
+    }
+
+    #[test]
+    fn the_address_is_the_one_that_was_given_or_else_one_from_which_a_partner_is_reached() {
+        let given = Options { address: Some([10, 1, 1, 1].into()), ..options() };
+        assert_eq!(given.own_address(|| panic!("nobody is asked")).unwrap(), IpAddr::from([10, 1, 1, 1]));
+        // Nobody is there; loopback is on every machine.
+        let found = options().own_address(|| Ok(vec![[255, 255, 255, 255].into(), [127, 0, 0, 7].into()]));
+        assert!(found.unwrap().is_loopback());
+    }
 }

@@ -3,14 +3,18 @@
 //! A datagram of RoCEv2 begins with the BTH, for a socket has the headers below. One of RoCE v1 begins with the global route header.
 
 use quincunx_collective::{Numbers, Payload};
-use quincunx_driver_net::{Codec, Emitted};
+use quincunx_driver_net::{Aside, Codec, Emitted};
 use quincunx_engine::{Engine, Frame, PortId};
 use quincunx_sockets::Datagram;
+use quincunx_units::Instant;
+use quincunx_wire::path_probe::is_path_probe;
 use quincunx_wire::{
     Aeth, Framing, Operation, ParseError, RoceHeader, SharedPayload, Syndrome, UdpPath, emit_datagram,
     emit_shared_datagram, grh, parse_identified_datagram, v1,
 };
 use std::net::SocketAddr;
+
+use crate::prober::Prober;
 
 /// UDP port of RoCEv2 (InfiniBand Architecture annex A17).
 pub const ROCE_PORT: u16 = 4791;
@@ -39,12 +43,13 @@ pub struct RoceCodec {
     framing: Framing,
     /// By port.
     interfaces: Vec<u32>,
+    pub(crate) prober: Prober,
 }
 
 impl RoceCodec {
     /// For frames that travel so.
     pub fn new(framing: Framing) -> Self {
-        Self { framing, interfaces: Vec::new() }
+        Self { framing, ..Self::default() }
     }
 
     /// The port of frames that come in by `interface`, which has one from now on.
@@ -109,6 +114,13 @@ impl<E: Engine<Header = RoceHeader, Payload = Numbers>> Codec<E> for RoceCodec {
         bytes: &'a [u8],
     ) -> Result<(RoceHeader, &'a [u8]), ParseError> {
         parse(self.framing, datagram, bytes)
+    }
+
+    fn take_aside(&mut self, now: Instant, datagram: &Datagram, bytes: &[u8]) -> Aside {
+        match is_path_probe(bytes) {
+            true => self.prober.take(now, datagram, bytes),
+            false => Aside::Frame,
+        }
     }
 
     type Shared<'a> = SharedPayload<'a>;

@@ -1,6 +1,8 @@
 //! A rank's node: its queue pairs are its own, on a socket, or those of the RDMA device at its address.
 
 use quincunx_collective::Numbers;
+use quincunx_control::ProbePaths;
+use quincunx_control_grpc::NodePaths;
 use quincunx_design::{GroupContext, Refusal};
 use quincunx_driver_net::{Statistics, Traffic, Waker};
 use quincunx_engine::Engine as _;
@@ -12,7 +14,11 @@ use std::net::SocketAddr;
 
 use crate::drops::{Drops, named};
 use crate::offloaded::OffloadedNode;
-use crate::process::{Bound, ProcessOptions, RuntimeError, SocketNode, open};
+use crate::prober::Prober;
+use crate::process::{Bound, ProcessOptions, RuntimeError, SocketNode, open, paths, probe};
+
+/// How soon it looks again whether the network takes more of what finds out about paths.
+const PROBING: Duration = Duration::from_millis(1);
 
 /// One or the other.
 pub(crate) enum HostNode {
@@ -40,7 +46,11 @@ impl HostNode {
     /// Its share of its address, if other ranks of this machine may have that, too.
     pub(crate) fn share(&mut self) -> u8 {
         match self {
-            Self::Socket(node) => node.transport_mut().share(),
+            Self::Socket(node) => {
+                let share = node.transport_mut().share();
+                node.codec_mut().prober.set_share(share);
+                share
+            }
             Self::Offloaded(_) => 0,
         }
     }
@@ -94,14 +104,22 @@ impl HostNode {
 
     pub(crate) fn turn(&mut self, max_wait: Duration) -> Result<(), RuntimeError> {
         match self {
-            Self::Socket(node) => Ok(node.turn(max_wait)?),
+            Self::Socket(node) => {
+                node.turn(max_wait)?;
+                probe(node);
+                Ok(())
+            }
             Self::Offloaded(node) => Ok(node.turn(max_wait)?),
         }
     }
 
+    /// Answers peers for so long; shorter while it finds out about paths.
     pub(crate) fn serve(&mut self, time: Duration) -> Result<(), RuntimeError> {
         match self {
-            Self::Socket(node) => Ok(node.serve(time)?),
+            Self::Socket(node) => match node.codec_mut().prober.is_busy() {
+                true => self.turn(time.min(PROBING)),
+                false => Ok(node.serve(time)?),
+            },
             Self::Offloaded(node) => Ok(node.serve(time)?),
         }
     }
@@ -132,6 +150,22 @@ impl HostNode {
         match self {
             Self::Socket(node) => named(node.dropped()),
             Self::Offloaded(_) => Drops::new(),
+        }
+    }
+
+    /// Begins to find out about paths.
+    pub(crate) fn begin_probe(&mut self, probe: ProbePaths) {
+        if let Self::Socket(node) = self {
+            let now = node.now();
+            node.codec_mut().prober.begin(probe, now);
+        }
+    }
+
+    /// What it has found out in a run.
+    pub(crate) fn paths(&mut self, run: u64) -> NodePaths {
+        match self {
+            Self::Socket(node) => paths(node, run),
+            Self::Offloaded(_) => NodePaths { is_offloaded: true, ..Prober::default().tell(run, |_| None) },
         }
     }
 

@@ -33,6 +33,7 @@ mod life;
 mod links;
 mod measure;
 mod offloaded;
+mod prober;
 mod process;
 mod rank;
 mod snapshot;

@@ -2,12 +2,15 @@
 
 use quincunx_collective::{Collective, Numbers};
 use quincunx_control::{Encapsulation, NodeDescription, Role};
-use quincunx_control_grpc::{Attachment, ClientConfig, ClientError, ControlClient, Managers};
+use quincunx_control_grpc::{Attachment, ClientConfig, ClientError, ControlClient, Managers, NodePaths};
 use quincunx_design::{AnyDesign, Catalog, ConnectionContext, GroupContext, Refusal};
 use quincunx_driver_net::{AnyTransport, Node, NodeError, NodeOptions, TransportOptions};
 use quincunx_driver_verbs::DeviceError;
 use quincunx_engine::{Engine, PortId};
-use quincunx_sockets::{OpenError, PacketKind, UdpOptions};
+use quincunx_sockets::sys::frames::interface_mtu;
+use quincunx_sockets::{
+    MacAddress, OpenError, PacketKind, Transport as _, UdpOptions, interface_of, mac_address_of, neighbour_of,
+};
 use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::{Framing, QpNumber, RoceHeader};
 use std::collections::BTreeMap;
@@ -306,6 +309,43 @@ where
         node.set_observer(Some(Box::new(capture)));
     }
     Ok(node)
+}
+
+/// Sends what is due to find out about paths.
+pub(crate) fn probe<E>(node: &mut SocketNode<E>)
+where
+    E: Engine<Header = RoceHeader, Payload = Numbers>,
+{
+    while node.codec_mut().prober.is_busy() {
+        let now = node.now();
+        let prober = &mut node.codec_mut().prober;
+        prober.advance(now);
+        let Some(next) = prober.next(now) else { return };
+        let destination = SocketAddr::new(next.destination, ROCE_PORT);
+        let is_taken = match next.is_known_to_pass {
+            true => node.queue_aside(destination, next.share, &next.bytes),
+            false => node.send_aside(destination, next.share, &next.bytes),
+        };
+        if !is_taken {
+            return;
+        }
+        node.codec_mut().prober.sent(now);
+    }
+}
+
+/// What a node has found out about paths in a run, and what it is itself.
+pub(crate) fn paths<E>(node: &mut SocketNode<E>, run: u64) -> NodePaths
+where
+    E: Engine<Header = RoceHeader, Payload = Numbers>,
+{
+    // It tells what there is, and never shrinks it.
+    let receive_buffer = node.grow_receive_buffer(ByteCount::new(0)).ok();
+    let interface = interface_of(node.local().ip()).ok().flatten();
+    let mtu = interface.as_ref().and_then(|name| interface_mtu(node.transport_mut().socket(), name).ok());
+    let mac = interface.as_ref().and_then(|name| mac_address_of(name)).map(MacAddress::number);
+    let neighbour = |peer| neighbour_of(peer).map(MacAddress::number);
+    let told = node.codec_mut().prober.tell(run, neighbour);
+    NodePaths { receive_buffer, mtu: mtu.map(|mtu| mtu as u32), mac, ..told }
 }
 
 /// Attaches a node to the manager; `queue_pairs` are those that it has, if it does not make them with any number, and `share` is that of its

@@ -285,6 +285,11 @@ impl Rank {
                 }
                 Ok(Ok(Instruction::TellCalls(group))) => _ = asked.insert(group),
                 Ok(Ok(Instruction::TellTimes(group))) => self.tell_times(group),
+                Ok(Ok(Instruction::ProbePaths(probe))) => self.node.begin_probe(*probe),
+                Ok(Ok(Instruction::TellPaths(run))) => {
+                    let paths = self.node.paths(run);
+                    self.attachment.reporter().tell_paths(run, &paths);
+                }
                 Ok(Err(error)) => return Err(error.into()),
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
             }

@@ -199,6 +199,15 @@ fn serve(
                             attachment.report(group, Report::called_nothing());
                             continue;
                         }
+                        Instruction::ProbePaths(probe) => {
+                            first.begin_probe(*probe);
+                            continue;
+                        }
+                        Instruction::TellPaths(run) => {
+                            let paths = first.paths(run);
+                            attachment.reporter().tell_paths(run, &paths);
+                            continue;
+                        }
                         // Ranks alone are suspended, and call collectives.
                         Instruction::Ready(_)
                         | Instruction::Suspend { .. }

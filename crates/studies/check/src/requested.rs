@@ -93,6 +93,8 @@ pub(crate) fn words(header: &Message) -> String {
                 Instruction::TellCalls(group) | Instruction::TellTimes(group) => {
                     format!("tell what you have called in group {group}")
                 }
+                Instruction::ProbePaths(probe) => format!("probe {} paths", probe.targets.len()),
+                Instruction::TellPaths(_) => "tell what you have counted".to_owned(),
                 Instruction::Failed { group, failure } => format!("group {group} has failed: {failure}"),
             };
             words + &of(session)

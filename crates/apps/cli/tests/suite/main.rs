@@ -4,6 +4,7 @@ mod bound;
 mod check;
 mod cores;
 mod demo;
+mod doctor;
 mod explain;
 mod hostile;
 mod imports;

@@ -64,6 +64,7 @@ impl ManagedFabric {
                         }
                         Ok(Ok(Instruction::TellTimes(group))) => attachment.reporter().tell_times(group, &[]),
                         Ok(Ok(Instruction::Ready(_) | Instruction::Resume { .. }) | Err(_)) | Err(_) => {}
+                        Ok(Ok(Instruction::ProbePaths(_) | Instruction::TellPaths(_))) => {}
                     }
                 }
             })

@@ -3,6 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 use prost::Message;
+use quincunx_control::{PathTarget, ProbePaths};
 use quincunx_design::Value;
 use quincunx_wire::Psn;
 use std::net::IpAddr;
@@ -134,6 +135,14 @@ fn any_instruction() -> impl Strategy<Value = Instruction> {
         any::<u32>().prop_map(|group| Instruction::Remove(GroupId(group))),
         any::<u32>().prop_map(|group| Instruction::TellCalls(GroupId(group))),
         any::<u32>().prop_map(|group| Instruction::TellTimes(GroupId(group))),
+        any::<u64>().prop_map(Instruction::TellPaths),
+        (any::<u64>(), any::<u32>(), proptest::collection::vec(any::<(u32, IpAddr, u8)>(), 0..4)).prop_map(
+            |(run, own, targets)| {
+                let target = |(number, address, share)| PathTarget { number, address, share };
+                let targets = targets.into_iter().map(target).collect();
+                Instruction::ProbePaths(Box::new(ProbePaths { run, own, targets }))
+            }
+        ),
         (any::<u32>(), "\\PC{0,8}", "\\PC{0,8}").prop_map(|(group, node, reason)| Instruction::Failed {
             group: GroupId(group),
             failure: GroupFailure { node, reason },

@@ -92,7 +92,7 @@ pub struct Region {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Instruction {
-    #[prost(oneof = "instruction::Kind", tags = "6, 3, 4, 5, 7, 8, 9, 10")]
+    #[prost(oneof = "instruction::Kind", tags = "6, 3, 4, 5, 7, 8, 9, 10, 11, 12")]
     pub kind: ::core::option::Option<instruction::Kind>,
 }
 /// Nested message and enum types in `Instruction`.
@@ -123,6 +123,12 @@ pub mod instruction {
         /// To a rank: report what it has called lately, with times.
         #[prost(message, tag = "10")]
         TellTimes(super::TellTimes),
+        /// Send others what finds out about the paths to them, and count what they send.
+        #[prost(message, tag = "11")]
+        ProbePaths(super::ProbePaths),
+        /// Report what was counted.
+        #[prost(message, tag = "12")]
+        TellPaths(super::TellPaths),
     }
 }
 /// <IP, QP> (EPIC 3.1).
@@ -275,6 +281,35 @@ pub struct TellTimes {
     #[prost(uint32, tag = "1")]
     pub group: u32,
 }
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ProbePaths {
+    /// What tells it from others: a number that nobody can guess.
+    #[prost(fixed64, tag = "1")]
+    pub run: u64,
+    /// The node's own number in it.
+    #[prost(uint32, tag = "2")]
+    pub own: u32,
+    /// To whom, in this order.
+    #[prost(message, repeated, tag = "3")]
+    pub targets: ::prost::alloc::vec::Vec<PathTarget>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PathTarget {
+    /// Its number in the run.
+    #[prost(uint32, tag = "1")]
+    pub number: u32,
+    /// IPv4 dotted, or IPv6.
+    #[prost(string, tag = "2")]
+    pub address: ::prost::alloc::string::String,
+    /// Which of the processes there: the upper byte of its queue pairs' numbers.
+    #[prost(uint32, tag = "3")]
+    pub share: u32,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TellPaths {
+    #[prost(fixed64, tag = "1")]
+    pub run: u64,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SuspendGroup {
     #[prost(uint32, tag = "1")]
@@ -310,7 +345,10 @@ pub struct ReportRequest {
     pub node: ::prost::alloc::string::String,
     #[prost(uint32, tag = "2")]
     pub group: u32,
-    #[prost(oneof = "report_request::Report", tags = "3, 4, 5, 6, 7, 8, 9, 10, 11, 12")]
+    #[prost(
+        oneof = "report_request::Report",
+        tags = "3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13"
+    )]
     pub report: ::core::option::Option<report_request::Report>,
 }
 /// Nested message and enum types in `ReportRequest`.
@@ -337,7 +375,80 @@ pub mod report_request {
         Released(super::Released),
         #[prost(message, tag = "12")]
         Timed(super::Timed),
+        /// Of no group.
+        #[prost(message, tag = "13")]
+        Paths(super::NodePaths),
     }
+}
+/// What a node has found out about the paths between it and others, and what it is itself.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NodePaths {
+    #[prost(fixed64, tag = "1")]
+    pub run: u64,
+    /// Of the program.
+    #[prost(string, tag = "2")]
+    pub version: ::prost::alloc::string::String,
+    /// What may wait to be received, with what the kernel counts in of its own; zero: nobody knows.
+    #[prost(uint64, tag = "3")]
+    pub receive_buffer: u64,
+    /// Processors that it may run on.
+    #[prost(uint32, tag = "4")]
+    pub cores: u32,
+    /// Its clock: nanoseconds since 1970.
+    #[prost(uint64, tag = "5")]
+    pub now: u64,
+    /// The same for all nodes of a machine until that is started again; zero: nobody knows.
+    #[prost(uint64, tag = "6")]
+    pub machine: u64,
+    /// Targets that it is not done with.
+    #[prost(uint32, tag = "7")]
+    pub pending: u32,
+    /// It has no socket of its own, and finds out nothing.
+    #[prost(bool, tag = "8")]
+    pub is_offloaded: bool,
+    #[prost(message, repeated, tag = "9")]
+    pub paths: ::prost::alloc::vec::Vec<PathCounts>,
+    /// Of the interface that has its address, in bytes; zero: nobody knows.
+    #[prost(uint32, tag = "10")]
+    pub mtu: u32,
+    /// The Ethernet address of that interface, as a number; zero: it has none, or nobody knows.
+    #[prost(uint64, tag = "11")]
+    pub mac: u64,
+}
+/// What was found out about the path from another node and to it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PathCounts {
+    /// Its number in the run.
+    #[prost(uint32, tag = "1")]
+    pub peer: u32,
+    /// Frames of it that have come, by size: as those of writes of 256, 512, 1024, 2048 and 4096 bytes, before them as short as can be.
+    #[prost(uint32, repeated, tag = "2")]
+    pub sizes: ::prost::alloc::vec::Vec<u32>,
+    /// Frames of its stream that have come, and those of them that had come before.
+    #[prost(uint32, tag = "3")]
+    pub stream: u32,
+    #[prost(uint32, tag = "4")]
+    pub doubled: u32,
+    /// Those that had been passed by a later one.
+    #[prost(uint32, tag = "5")]
+    pub late: u32,
+    /// Of the stream: UDP payload in all, and the time from the first to the last.
+    #[prost(uint64, tag = "6")]
+    pub bytes: u64,
+    #[prost(uint64, tag = "7")]
+    pub nanos: u64,
+    /// Frames of the stream that were sent there; zero: it was not sent.
+    #[prost(uint32, tag = "8")]
+    pub sent: u32,
+    /// Answers that have come back, by size.
+    #[prost(uint32, repeated, tag = "9")]
+    pub answers: ::prost::alloc::vec::Vec<u32>,
+    /// The shortest time from question to answer; zero: none came.
+    #[prost(uint64, tag = "10")]
+    pub round_trip_ns: u64,
+    /// The Ethernet address at which the node's kernel finds it, as a number; zero: it is behind a router, or nobody knows.
+    #[prost(uint64, tag = "11")]
+    pub neighbour: u64,
 }
 /// What a rank has called last. Where ranks have called different collectives the group is over. A report that is lost is said again.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1015,6 +1126,41 @@ pub struct NodeRecord {
     #[prost(message, optional, tag = "3")]
     pub region: ::core::option::Option<Region>,
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProbePathsRequest {
+    /// A number that nobody can guess.
+    #[prost(fixed64, tag = "1")]
+    pub run: u64,
+    /// By name; each has its place in this list as its number.
+    #[prost(string, repeated, tag = "2")]
+    pub nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProbePathsResponse {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AskPathsRequest {
+    #[prost(fixed64, tag = "1")]
+    pub run: u64,
+    #[prost(string, repeated, tag = "2")]
+    pub nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AskPathsResponse {
+    /// In the order of the request.
+    #[prost(message, repeated, tag = "1")]
+    pub nodes: ::prost::alloc::vec::Vec<NodeAnswer>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NodeAnswer {
+    /// Absent: it does not answer.
+    #[prost(message, optional, tag = "1")]
+    pub paths: ::core::option::Option<NodePaths>,
+    /// By how many nanoseconds its clock is ahead of the manager's, and how wrong that may be either way.
+    #[prost(sint64, tag = "2")]
+    pub ahead_ns: i64,
+    #[prost(uint64, tag = "3")]
+    pub error_ns: u64,
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Role {
@@ -1562,6 +1708,56 @@ pub mod control_client {
                 .insert(GrpcMethod::new("quincunx.control.v1.Control", "AskCalls"));
             self.inner.unary(req, path, codec).await
         }
+        /// Each of these nodes sends each other what finds out about the path between them.
+        pub async fn probe_paths(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ProbePathsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ProbePathsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/quincunx.control.v1.Control/ProbePaths",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("quincunx.control.v1.Control", "ProbePaths"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// What they have found out. Answers when all have said so, or after half a second.
+        pub async fn ask_paths(
+            &mut self,
+            request: impl tonic::IntoRequest<super::AskPathsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::AskPathsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/quincunx.control.v1.Control/AskPaths",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("quincunx.control.v1.Control", "AskPaths"));
+            self.inner.unary(req, path, codec).await
+        }
         /// For operators: why a group does not use the network, or why there is none, and who holds what it lacked.
         pub async fn explain_group(
             &mut self,
@@ -1699,6 +1895,22 @@ pub mod control_server {
             request: tonic::Request<super::AskGroupRequest>,
         ) -> std::result::Result<
             tonic::Response<super::AskCallsResponse>,
+            tonic::Status,
+        >;
+        /// Each of these nodes sends each other what finds out about the path between them.
+        async fn probe_paths(
+            &self,
+            request: tonic::Request<super::ProbePathsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ProbePathsResponse>,
+            tonic::Status,
+        >;
+        /// What they have found out. Answers when all have said so, or after half a second.
+        async fn ask_paths(
+            &self,
+            request: tonic::Request<super::AskPathsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::AskPathsResponse>,
             tonic::Status,
         >;
         /// For operators: why a group does not use the network, or why there is none, and who holds what it lacked.
@@ -2341,6 +2553,94 @@ pub mod control_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = AskCallsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quincunx.control.v1.Control/ProbePaths" => {
+                    #[allow(non_camel_case_types)]
+                    struct ProbePathsSvc<T: Control>(pub Arc<T>);
+                    impl<
+                        T: Control,
+                    > tonic::server::UnaryService<super::ProbePathsRequest>
+                    for ProbePathsSvc<T> {
+                        type Response = super::ProbePathsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ProbePathsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Control>::probe_paths(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ProbePathsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quincunx.control.v1.Control/AskPaths" => {
+                    #[allow(non_camel_case_types)]
+                    struct AskPathsSvc<T: Control>(pub Arc<T>);
+                    impl<T: Control> tonic::server::UnaryService<super::AskPathsRequest>
+                    for AskPathsSvc<T> {
+                        type Response = super::AskPathsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::AskPathsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Control>::ask_paths(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = AskPathsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -90,6 +90,9 @@ pub(crate) fn group_of(instruction: &Instruction) -> GroupId {
         | Instruction::Suspend { group, .. }
         | Instruction::Resume { group, .. }
         | Instruction::Failed { group, .. } => *group,
+        Instruction::ProbePaths(_) | Instruction::TellPaths(_) => {
+            panic!("expected a group's, found {instruction:?}")
+        }
     }
 }
 

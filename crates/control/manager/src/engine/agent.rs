@@ -188,8 +188,11 @@ impl AgentNode {
                         let report = Report::Suspended(rank.suspend(group));
                         say(self.manager, Message::Report { session, group, report }, out);
                     }
-                    // What its collectives are is not explored.
-                    AgentAction::TellCalls(_) | AgentAction::TellTimes(_) => {}
+                    // What its collectives and paths are is not explored.
+                    AgentAction::TellCalls(_)
+                    | AgentAction::TellTimes(_)
+                    | AgentAction::ProbePaths(_)
+                    | AgentAction::TellPaths(_) => {}
                     AgentAction::Resume { group, first, .. } => {
                         if let Some(rank) = &mut self.rank {
                             rank.resume(group, first);

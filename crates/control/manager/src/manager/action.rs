@@ -9,6 +9,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 use quincunx_collective::GroupId;
 use quincunx_design::GroupContext;
 use quincunx_units::Duration;
@@ -105,6 +106,11 @@ pub enum Instruction {
     TellCalls(GroupId),
     /// A rank tells all calls that it keeps, with their times: to whoever asks the manager's service, past the manager.
     TellTimes(GroupId),
+    /// The node sends others what finds out about the paths to them, and counts what it gets of theirs: for whoever asks the manager's service,
+    /// past the manager.
+    ProbePaths(Box<ProbePaths>),
+    /// It tells what it has counted in that run.
+    TellPaths(u64),
     /// Forget the group, then report.
     Remove(GroupId),
     /// The group is over: stop what runs on it with this error, forget it, then report.
@@ -114,6 +120,28 @@ pub enum Instruction {
         /// Why.
         failure: GroupFailure,
     },
+}
+
+/// The paths from a node to others.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct ProbePaths {
+    /// What tells it from others: a number that nobody can guess.
+    pub run: u64,
+    /// The node's own number in it.
+    pub own: u32,
+    /// To whom, in this order.
+    pub targets: Vec<PathTarget>,
+}
+
+/// A node at the other end of a path.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct PathTarget {
+    /// Its number in the run.
+    pub number: u32,
+    /// Where it is.
+    pub address: IpAddr,
+    /// Which of the processes there.
+    pub share: u8,
 }
 
 /// What a node tells of a group.

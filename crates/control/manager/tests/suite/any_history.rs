@@ -109,7 +109,11 @@ impl Observer {
             Instruction::Ready(group) => {
                 prop_assert_eq!(self.installed.insert((node, group), true), Some(false), "{}", seen);
             }
-            Instruction::Suspend { .. } | Instruction::Resume { .. } | Instruction::TellTimes(_) => {
+            Instruction::Suspend { .. }
+            | Instruction::Resume { .. }
+            | Instruction::TellTimes(_)
+            | Instruction::ProbePaths(_)
+            | Instruction::TellPaths(_) => {
                 prop_assert!(false, "nothing is made anew here, and nobody asks: {}", seen);
             }
             Instruction::TellCalls(group) => {

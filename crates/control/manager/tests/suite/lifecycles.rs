@@ -166,7 +166,10 @@ impl World {
                 let complete = 6 + random.below(2) as u64;
                 (group, Report::Suspended(Progress { complete, repeats_from: complete }))
             }
-            Instruction::TellCalls(_) | Instruction::TellTimes(_) => {
+            Instruction::TellCalls(_)
+            | Instruction::TellTimes(_)
+            | Instruction::ProbePaths(_)
+            | Instruction::TellPaths(_) => {
                 unreachable!("nothing fails here but nodes, and nobody asks")
             }
             Instruction::Remove(group) | Instruction::Failed { group, .. } => {

@@ -2,8 +2,8 @@
 //! another core's.
 
 use quincunx_collective::GroupId;
-use quincunx_control::{LockUse, Report};
-use quincunx_control_grpc::Reporter;
+use quincunx_control::{LockUse, ProbePaths, Report};
+use quincunx_control_grpc::{NodePaths, Reporter};
 use quincunx_design::{Catalog, GroupContext, Refusal};
 use quincunx_driver_net::Waker;
 use quincunx_nodes::locks::{LockCounts, Recorder};
@@ -115,6 +115,16 @@ impl<'a> Core<'a> {
         self.node.waker()
     }
 
+    /// Begins to find out about paths.
+    pub(super) fn begin_probe(&mut self, probe: ProbePaths) {
+        self.node.begin_probe(probe);
+    }
+
+    /// What it has found out in a run.
+    pub(super) fn paths(&mut self, run: u64) -> NodePaths {
+        self.node.paths(run)
+    }
+
     pub(super) fn groups(&self) -> usize {
         self.groups.len()
     }
@@ -122,6 +132,7 @@ impl<'a> Core<'a> {
     /// Moves frames, and counts.
     pub(super) fn forward(&mut self) -> Result<(), RuntimeError> {
         self.node.turn()?;
+        self.node.probe();
         let statistics = *self.node.statistics();
         let (node, kernel) = (&mut self.node, &self.kernel);
         self.snapshot_writer.look(&statistics, || node.counted(kernel.as_ref()));

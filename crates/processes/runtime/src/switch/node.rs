@@ -2,6 +2,8 @@
 //! address.
 
 use quincunx_collective::Numbers;
+use quincunx_control::ProbePaths;
+use quincunx_control_grpc::NodePaths;
 use quincunx_design::{AnyDesign, GroupContext, Peer, Refusal};
 use quincunx_driver_net::{AnyTransport, NodeOptions, Statistics, Waker};
 use quincunx_engine::Engine as _;
@@ -15,7 +17,8 @@ use std::net::SocketAddr;
 use crate::codec::ROCE_PORT;
 use crate::drops::{KernelDrops, named, with_ports};
 use crate::offloaded::OffloadedNode;
-use crate::process::{Bound, INSTRUCTION_POLL, ProcessOptions, RuntimeError, SocketNode, open};
+use crate::prober::Prober;
+use crate::process::{Bound, INSTRUCTION_POLL, ProcessOptions, RuntimeError, SocketNode, open, paths, probe};
 use crate::snapshot::Counted;
 
 /// One or the other.
@@ -38,6 +41,29 @@ impl SwitchNode {
         match self {
             Self::Socket(_) => Vec::new(),
             Self::Offloaded(node) => node.queue_pairs(),
+        }
+    }
+
+    /// Begins to find out about paths.
+    pub(super) fn begin_probe(&mut self, probe: ProbePaths) {
+        if let Self::Socket(node) = self {
+            let now = node.now();
+            node.codec_mut().prober.begin(probe, now);
+        }
+    }
+
+    /// Goes on with that.
+    pub(super) fn probe(&mut self) {
+        if let Self::Socket(node) = self {
+            probe(node);
+        }
+    }
+
+    /// What it has found out in a run.
+    pub(super) fn paths(&mut self, run: u64) -> NodePaths {
+        match self {
+            Self::Socket(node) => paths(node, run),
+            Self::Offloaded(_) => NodePaths { is_offloaded: true, ..Prober::default().tell(run, |_| None) },
         }
     }
 
