@@ -46,7 +46,7 @@ pub(crate) struct Doctor {
     manager: Option<Managers>,
     #[command(flatten)]
     identity_options: IdentityOptions,
-    /// What each path should carry: less than half of it is told [default: a tenth of what half of them carry, if that is less than 1Gbit/s]
+    /// What each path should carry: less than half of it is told [default: a tenth of what half of them carry, if that is less than 150Mbit/s]
     #[arg(long, value_name = "RATE")]
     rate: Option<BitRate>,
     /// Print one JSON object instead of tables

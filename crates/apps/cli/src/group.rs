@@ -17,6 +17,7 @@ use crate::groups::{group_json, reason, state, title};
 use crate::operate::ManagerOptions;
 use crate::out::say;
 use crate::results::described;
+use crate::stragglers::Stragglers;
 use crate::table::{Align, or_dash, table};
 
 /// `quincunx group`.
@@ -51,6 +52,8 @@ enum Command {
     Waits(AnyGroup),
     /// Show what each rank has called lately and when, and who comes last
     Calls(Calls),
+    /// Say who comes last to its collectives and by how much, by the switches' clocks
+    Stragglers(Stragglers),
     /// Explain why a group does not use the network or was refused: which switch, which resource, who holds it
     Why(Which),
 }
@@ -170,6 +173,9 @@ impl Group {
                 } else {
                     waits.iter().for_each(|waits| say!("{waits}"));
                 }
+            }
+            Command::Stragglers(stragglers) => {
+                stragglers.run(&self.manager_options.connect_briefly()?, json)?;
             }
             Command::Calls(calls) => calls.run(&self.manager_options.connect_briefly()?, json)?,
             Command::Why(Which { group }) => {

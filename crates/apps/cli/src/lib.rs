@@ -41,6 +41,7 @@ mod running;
 mod shell;
 mod sim;
 mod simulations;
+mod stragglers;
 mod sweeps;
 mod table;
 mod top;

@@ -1,12 +1,18 @@
 //! What Prometheus scrapes of a switch.
 
 use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
+use quincunx_collective::GroupId;
 use quincunx_control::NodeDescription;
+use quincunx_control_grpc::{LATENESS_BOUNDS, RankArrivals};
 use quincunx_runtime::{SwitchCounts, port_drop_name};
+
+use std::collections::BTreeMap;
 
 /// A label with its value.
 type Label = [(&'static str, String); 1];
@@ -47,6 +53,13 @@ pub(crate) fn of_switch(switch: &NodeDescription, counts: &SwitchCounts, cores: 
         "Invocations that got memory that groups share, those that another group was in the way of, and those where it made nothing of it",
         locks,
     );
+    if !counts.arrivals.is_empty() {
+        registry.register(
+            "lateness_seconds",
+            "How late contributions come after the first of their collective, by group and rank",
+            LatenessHistograms(counts.arrivals.clone()),
+        );
+    }
     if cores.len() > 1 {
         register_cores(&mut registry, switch, cores);
     }
@@ -119,4 +132,66 @@ fn register_ports(registry: &mut Registry, counts: &SwitchCounts) {
     let addresses = Gauge::<i64>::default();
     addresses.set(i64::try_from(counts.addresses).unwrap_or(i64::MAX));
     registry.register("port_addresses", "Ethernet addresses that are known behind the ports", addresses);
+}
+
+/// A histogram for each rank of each group.
+#[derive(Debug)]
+struct LatenessHistograms(BTreeMap<GroupId, Vec<RankArrivals>>);
+
+impl EncodeMetric for LatenessHistograms {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), std::fmt::Error> {
+        for (group, ranks) in &self.0 {
+            for rank in ranks {
+                let labels = [("group", group.to_string()), ("rank", rank.rank.to_string())];
+                let bounds = LATENESS_BOUNDS.iter().map(|bound| bound.as_micros_f64() / 1e6);
+                let buckets: Vec<(f64, u64)> = bounds.chain([f64::INFINITY]).zip(rank.buckets).collect();
+                let total = rank.total.as_micros_f64() / 1e6;
+                encoder.encode_family(&labels)?.encode_histogram::<NoLabelSet>(
+                    total,
+                    rank.collectives,
+                    &buckets,
+                    None,
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Histogram
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quincunx_units::Duration;
+
+    #[test]
+    fn lateness_is_a_histogram_for_each_rank_whose_buckets_add_up() {
+        let mut buckets = [0; LATENESS_BOUNDS.len() + 1];
+        [buckets[0], buckets[5], buckets[11]] = [7, 2, 1];
+        let late = RankArrivals {
+            rank: 3,
+            collectives: 10,
+            last: 3,
+            total: Duration::from_millis(2500),
+            longest: Duration::from_secs(2),
+            buckets,
+        };
+        let mut registry = Registry::default();
+        let histograms = LatenessHistograms([(GroupId(1), vec![late])].into());
+        registry.register("lateness_seconds", "How late", histograms);
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        for line in [
+            "lateness_seconds_sum{group=\"1\",rank=\"3\"} 2.5",
+            "lateness_seconds_count{group=\"1\",rank=\"3\"} 10",
+            "lateness_seconds_bucket{le=\"0.00001\",group=\"1\",rank=\"3\"} 7",
+            "lateness_seconds_bucket{le=\"0.003\",group=\"1\",rank=\"3\"} 9",
+            "lateness_seconds_bucket{le=\"+Inf\",group=\"1\",rank=\"3\"} 10",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+    }
 }

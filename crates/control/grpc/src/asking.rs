@@ -1,6 +1,6 @@
 //! What somebody asks nodes by way of the manager: whom ranks wait for, what they have called when, and what paths carry.
 
-use crate::calls::{GroupCalls, RankCalls, TimedCall};
+use crate::calls::{GroupArrivals, GroupCalls, RankArrivals, RankCalls, TimedCall};
 use crate::paths::{NodeAnswer, NodePaths};
 use crate::questions::{Answers, Questions};
 use crate::reach::has_taken_all;
@@ -32,6 +32,7 @@ type Called = (Vec<Call>, Standing);
 
 const CALLS: Kind<Called> = |state| &mut state.questions;
 const PATHS: Kind<(NodePaths, u64, u64), u64> = |state| &mut state.questions_of_paths;
+const ARRIVALS: Kind<Vec<RankArrivals>> = |state| &mut state.questions_of_arrivals;
 const TIMES: Kind<(Vec<TimedCall>, u64, u64)> = |state| &mut state.questions_of_times;
 
 impl Service {
@@ -95,6 +96,22 @@ impl Service {
         });
         let calls = GroupCalls { ranks: ranks.collect(), group };
         Ok(Response::new(convert::answers::encode_group_calls(&calls)))
+    }
+
+    pub(crate) async fn try_ask_arrivals(
+        &self,
+        asker: &mut Asker,
+        wanted: Option<Wanted>,
+    ) -> Result<Response<proto::AskArrivalsResponse>, Status> {
+        let (group, (answers, _)) =
+            self.ask_nodes(asker, wanted, Instruction::TellTimes, ARRIVALS, switches).await?;
+        let switches = switches(&group.summary).into_iter();
+        let switches = switches.map(|node| {
+            let arrivals = answers.get(&node).map(|(arrivals, _)| arrivals.clone());
+            (node, arrivals)
+        });
+        let arrivals = GroupArrivals { switches: switches.collect(), group };
+        Ok(Response::new(convert::answers::encode_group_arrivals(&arrivals)))
     }
 
     /// Has nodes send each other what finds out about the paths between them.
@@ -262,8 +279,14 @@ fn members(group: &GroupSummary) -> Vec<String> {
     group.members.clone()
 }
 
+fn switches(group: &GroupSummary) -> Vec<String> {
+    group.switches.iter().map(|held| held.node.clone()).collect()
+}
+
 fn of_group(group: &GroupSummary) -> Vec<String> {
-    group.members.iter().chain(group.switches.iter().map(|held| &held.node)).cloned().collect()
+    let mut all = members(group);
+    all.extend(switches(group));
+    all
 }
 
 /// What the nodes of a group have answered, and what the manager knows of those who have not.

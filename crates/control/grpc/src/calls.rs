@@ -103,6 +103,47 @@ pub struct Lateness {
     pub longest: Duration,
 }
 
+/// How late contributions may be that are counted together: those that pass the last bound come after them.
+pub const LATENESS_BOUNDS: [Duration; 11] = [
+    Duration::from_micros(10),
+    Duration::from_micros(30),
+    Duration::from_micros(100),
+    Duration::from_micros(300),
+    Duration::from_millis(1),
+    Duration::from_millis(3),
+    Duration::from_millis(10),
+    Duration::from_millis(30),
+    Duration::from_millis(100),
+    Duration::from_millis(300),
+    Duration::from_secs(1),
+];
+
+/// How late a rank's contributions have come to the switch that it is connected with, by the switch's clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RankArrivals {
+    /// Which.
+    pub rank: u16,
+    /// Collectives to which all ranks at the switch have contributed.
+    pub collectives: u64,
+    /// Of those, how often it was the last.
+    pub last: u64,
+    /// How long after the first rank it came, in all.
+    pub total: Duration,
+    /// The longest.
+    pub longest: Duration,
+    /// How often so late, by [`LATENESS_BOUNDS`].
+    pub buckets: [u64; LATENESS_BOUNDS.len() + 1],
+}
+
+/// What a group's switches know of when its ranks come.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupArrivals {
+    /// Which.
+    pub group: GroupStatus,
+    /// By switch; nothing if it does not answer.
+    pub switches: Vec<(String, Option<Vec<RankArrivals>>)>,
+}
+
 /// Ranks of a machine whose collectives are compared with another one's.
 const COMPARED: usize = 8;
 

@@ -8,8 +8,8 @@ use crate::connector::Connector;
 use crate::credentials::MANAGER_NAME;
 use crate::waits::Waits;
 use crate::{
-    Credentials, DecodeError, Explanation, GroupCalls, GroupName, GroupStatus, Managers, NodeAnswer,
-    NodePaths, NodeStatus, TimedCall, convert, proto,
+    Credentials, DecodeError, Explanation, GroupArrivals, GroupCalls, GroupName, GroupStatus, Managers,
+    NodeAnswer, NodePaths, NodeStatus, RankArrivals, TimedCall, convert, proto,
 };
 use outstanding::Releases;
 use proto::control_client::ControlClient as Stub;
@@ -324,6 +324,16 @@ impl ControlClient {
         Ok(response.nodes.into_iter().map(convert::decode_node_status).collect::<Result<_, _>>()?)
     }
 
+    /// How late each rank's contributions come to the group's switches, by their clocks.
+    pub fn ask_arrivals(&self, group: &GroupName) -> Result<GroupArrivals, ClientError> {
+        let request = proto::AskGroupRequest { group: Some(convert::encode_name(group)) };
+        let ask = |mut stub: Stub<Channel>| {
+            let request = request.clone();
+            async move { stub.ask_arrivals(request).await }
+        };
+        Ok(convert::answers::decode_group_arrivals(self.call_again("AskArrivals", ask).0?)?)
+    }
+
     /// Has each of these nodes send each other what finds out about the path between them: a run, whose number the answer is.
     pub fn probe_paths(&self, nodes: &[String]) -> Result<u64, ClientError> {
         let run = new_key() as u64;
@@ -553,6 +563,12 @@ impl Reporter {
     pub fn tell_times(&self, group: GroupId, calls: &[TimedCall]) {
         let timed = convert::encode_timed(calls, unix_nanos(), machine());
         self.answer(group.0, proto::report_request::Report::Timed(timed));
+    }
+
+    /// Answers whoever asks when contributions to a group came to this switch. Said once, without waiting.
+    pub fn tell_arrivals(&self, group: GroupId, arrivals: &[RankArrivals]) {
+        let arrivals = convert::encode_arrivals(arrivals);
+        self.answer(group.0, proto::report_request::Report::Arrivals(arrivals));
     }
 
     /// Answers whoever asks what the node has found out about paths in a run. Said once, without waiting.

@@ -23,7 +23,7 @@ pub(crate) mod paths;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use calls::{decode_timed, encode_name, encode_timed};
+pub(crate) use calls::{decode_arrivals, decode_timed, encode_arrivals, encode_name, encode_timed};
 pub use decoding::DecodeError;
 use decoding::{Decoded, each, narrow, present, psn, queue_pair, start_of, wrong};
 
@@ -509,6 +509,7 @@ pub(crate) fn decode_report(report: Option<proto::report_request::Report>) -> De
         }
         Encoded::Released(proto::Released {}) => Report::Released,
         // Who asks for it takes it before.
+        Encoded::Arrivals(_) => return wrong("report", "what the manager decides by", "arrivals"),
         Encoded::Paths(_) => return wrong("report", "what the manager decides by", "counts of paths"),
         Encoded::Timed(_) => return wrong("report", "what the manager decides by", "times of calls"),
     })

@@ -37,7 +37,9 @@ mod waits;
 
 pub use address::{AddressError, MANAGER_PORT, ManagerAddress, Managers};
 pub use authority::{Authority, AuthorityError, Subject};
-pub use calls::{Aligned, GroupCalls, Lateness, RankCalls, TimedCall};
+pub use calls::{
+    Aligned, GroupArrivals, GroupCalls, LATENESS_BOUNDS, Lateness, RankArrivals, RankCalls, TimedCall,
+};
 pub use client::{Attachment, ClientConfig, ClientError, ControlClient, Reporter, Revocation};
 pub use convert::DecodeError;
 pub use credentials::{Credentials, CredentialsError};

@@ -150,6 +150,11 @@ impl Service {
             state.questions_of_times.hear(&node, GroupId(group), timed);
             return Ok(Response::new(proto::ReportResponse {}));
         }
+        if let Some(proto::report_request::Report::Arrivals(arrivals)) = report {
+            let arrivals = convert::decode_arrivals(arrivals).map_err(invalid)?;
+            state.questions_of_arrivals.hear(&node, GroupId(group), arrivals);
+            return Ok(Response::new(proto::ReportResponse {}));
+        }
         if let Some(proto::report_request::Report::Paths(paths)) = report {
             let run = paths.run;
             let paths = convert::paths::decode_paths(paths).map_err(invalid)?;
@@ -646,6 +651,15 @@ impl Control for Service {
     ) -> Result<Response<proto::AskCallsResponse>, Status> {
         let mut asker = self.asker(&request, "AskCalls", false);
         let result = self.try_ask_calls(&mut asker, request.into_inner().group).await;
+        self.close(&asker, "", result)
+    }
+
+    async fn ask_arrivals(
+        &self,
+        request: Request<proto::AskGroupRequest>,
+    ) -> Result<Response<proto::AskArrivalsResponse>, Status> {
+        let mut asker = self.asker(&request, "AskArrivals", false);
+        let result = self.try_ask_arrivals(&mut asker, request.into_inner().group).await;
         self.close(&asker, "", result)
     }
 

@@ -11,7 +11,7 @@ use crate::records::{Held, NameError, Record, Records};
 use crate::revoked::Revoked;
 use crate::status::{Explanation, GroupName, GroupStatus, Holder, NodeStatus, OTHERS};
 use crate::store::{Store, StoreError};
-use crate::{Identity, NodePaths, TimedCall, convert, proto};
+use crate::{Identity, NodePaths, RankArrivals, TimedCall, convert, proto};
 use quincunx_collective::GroupId;
 use quincunx_control::{
     Action, Call, Change, GroupState, GroupSummary, Holding, InitGroupError, Instruction, Journal, Manager,
@@ -68,6 +68,7 @@ pub(crate) struct State {
     pub(crate) questions: Questions<(Vec<Call>, Standing)>,
     /// The same, with times; the rank's clock with its answer, and whose clock that is.
     pub(crate) questions_of_times: Questions<(Vec<TimedCall>, u64, u64)>,
+    pub(crate) questions_of_arrivals: Questions<Vec<RankArrivals>>,
     pub(crate) questions_of_paths: Questions<(NodePaths, u64, u64), u64>,
     pub(crate) quotas: Quotas,
     pub(crate) rates: Rates,
@@ -141,6 +142,7 @@ impl Shared {
             stalls: BTreeMap::new(),
             questions: Questions::default(),
             questions_of_times: Questions::default(),
+            questions_of_arrivals: Questions::default(),
             questions_of_paths: Questions::default(),
             quotas,
             rates: Rates::default(),

@@ -150,6 +150,9 @@ impl<P: Payload> ModeII<P> {
         if is_new {
             self.take_in(&invocation, out);
         }
+        if sequence == invocation.first {
+            out.begun(edge as u16, sequence);
+        }
         let pattern = invocation.message.pattern;
         let header = SlotHeader::of(frame.header, length);
         if let Some(route) = self.place.aggregation(pattern).filter(|route| route.sources & bit != 0) {

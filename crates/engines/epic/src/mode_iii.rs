@@ -144,6 +144,9 @@ impl<P: Payload> ModeIII<P> {
             }
             Err(reason) => return Err(reason),
         };
+        if sequence == invocation.first {
+            out.begun(edge as u16, sequence);
+        }
         let taken = self.handle_admitted(now, edge, &invocation, sequence, frame, out);
         if is_new && invocation.last + 1 < self.table.next() {
             self.fill(out);

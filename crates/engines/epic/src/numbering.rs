@@ -331,4 +331,8 @@ impl<P: Payload> DatapathSink<P> for Translated<'_, P> {
     fn drop_frame(&mut self, edge: u16, reason: &'static str) {
         self.out.drop_frame(edge, reason);
     }
+
+    fn begun(&mut self, edge: u16, number: u64) {
+        self.out.begun(edge, number);
+    }
 }

@@ -98,7 +98,8 @@ pub fn switch_group<P: PayloadKind>(
         memory: (context.memory_offset, context.memory),
     });
     let edges = queue_pairs(&transport, context, port)?;
-    Ok(SwitchGroup { group: context.group, edges, are_offloaded: false, part, locks })
+    let (group, are_offloaded, tells_beginnings) = (context.group, false, false);
+    Ok(SwitchGroup { group, edges, are_offloaded, part, locks, tells_beginnings })
 }
 
 fn queue_pairs(

@@ -52,6 +52,7 @@ struct InstalledGroup<P: Payload> {
     edges: Vec<Edge>,
     part: Part<P>,
     locks: Option<(Vec<LockEdge>, LockSwitch)>,
+    tells_beginnings: bool,
 }
 
 /// A switch with collectives in it.
@@ -86,6 +87,8 @@ impl<P: Payload> QueuePairNode for Switch<P> {
 struct EdgeSink<'a, S> {
     group: GroupId,
     edges: &'a [Edge],
+    /// What time it is, if somebody wants to hear of beginnings.
+    begun_at: Option<Instant>,
     out: &'a mut S,
 }
 
@@ -115,6 +118,12 @@ impl<P: Payload, S: Sink<Switch<P>>> DatapathSink<P> for EdgeSink<'_, S> {
 
     fn drop_frame(&mut self, edge: u16, reason: &'static str) {
         self.out.drop_frame(self.edges[usize::from(edge)].port, NodeDrop::Datapath(reason));
+    }
+
+    fn begun(&mut self, edge: u16, number: u64) {
+        if let Some(at) = self.begun_at {
+            self.out.emit(SwitchEvent::Begun { group: self.group, edge, number, at });
+        }
     }
 }
 
@@ -178,7 +187,7 @@ impl<P: Payload> Switch<P> {
         now: Instant,
         out: &mut impl Sink<Self>,
     ) -> Result<(), SwitchRejected> {
-        let SwitchGroup { group: id, edges: configs, are_offloaded, part, locks } = install;
+        let SwitchGroup { group: id, edges: configs, are_offloaded, part, locks, tells_beginnings } = install;
         if self.groups.contains_key(&id) {
             return Err(SwitchRejected::GroupExists(id));
         }
@@ -240,7 +249,7 @@ impl<P: Payload> Switch<P> {
             let parent = has_parent.then_some(children);
             (edges, LockSwitch::new(id, LockEdges { parent, children: (0..children).collect() }, memory))
         });
-        self.groups.insert(id, InstalledGroup { edges, part, locks });
+        self.groups.insert(id, InstalledGroup { edges, part, locks, tells_beginnings });
         self.settle(now, id, None, &mut GroupSink::new(id, out));
         Ok(())
     }
@@ -343,7 +352,12 @@ impl<P: Payload> Engine for Switch<P> {
                 self.groups.get_mut(&id)
             && edges[usize::from(index)].local.ip == header.source
         {
-            return datapath.handle_reply(now, index, frame, &mut EdgeSink { group: id, edges, out });
+            return datapath.handle_reply(
+                now,
+                index,
+                frame,
+                &mut EdgeSink { group: id, edges, begun_at: None, out },
+            );
         } else if let Way::On(to) = self.forwarding.routed(header) {
             return out.transmit(to, frame);
         } else if let Some(own) = self.find(port, header.destination_qp) {
@@ -353,7 +367,7 @@ impl<P: Payload> Engine for Switch<P> {
         } else {
             return out.drop_frame(port, NodeDrop::ForeignQueuePair);
         };
-        let InstalledGroup { edges, part, .. } =
+        let InstalledGroup { edges, part, tells_beginnings, .. } =
             self.groups.get_mut(&id).expect("the lookup table names installed groups");
         match part {
             Part::Passing(datapath) => {
@@ -364,7 +378,9 @@ impl<P: Payload> Engine for Switch<P> {
                 if edge.port != port {
                     return out.drop_frame(port, NodeDrop::ForeignPort);
                 }
-                datapath.handle_frame(now, index, frame, &mut EdgeSink { group: id, edges, out });
+                let begun_at = tells_beginnings.then_some(now);
+                let mut sink = EdgeSink { group: id, edges, begun_at, out };
+                datapath.handle_frame(now, index, frame, &mut sink);
             }
             Part::Terminated(transport, _) => {
                 let mut sink = GroupSink::new(id, out);
@@ -380,7 +396,7 @@ impl<P: Payload> Engine for Switch<P> {
         let Some(InstalledGroup { edges, part, .. }) = self.groups.get_mut(&id) else { return };
         match (part, timer) {
             (Part::Passing(datapath), SwitchTimer::Datapath(_, timer)) => {
-                datapath.handle_timer(now, timer, &mut EdgeSink { group: id, edges, out });
+                datapath.handle_timer(now, timer, &mut EdgeSink { group: id, edges, begun_at: None, out });
             }
             (Part::Terminated(transport, _), SwitchTimer::QueuePair(_, index, timer)) => {
                 let mut sink = GroupSink::new(id, out);
@@ -451,7 +467,7 @@ impl<P: Payload> Engine for Switch<P> {
                 }
                 Part::Passing(datapath) => {
                     if let Some(edge) = wanting(edges, &**datapath, port) {
-                        let mut sink = EdgeSink { group: id, edges, out };
+                        let mut sink = EdgeSink { group: id, edges, begun_at: None, out };
                         return datapath.handle_transmit_slot(now, edge, &mut sink);
                     }
                 }

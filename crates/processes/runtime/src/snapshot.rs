@@ -1,5 +1,7 @@
 //! What operators see of a switch: a snapshot of its counts that other threads may read, and log lines.
 
+use quincunx_collective::GroupId;
+use quincunx_control_grpc::RankArrivals;
 use quincunx_driver_net::{Statistics, Traffic};
 use quincunx_ports::PortCounts;
 use std::collections::BTreeMap;
@@ -45,6 +47,8 @@ pub struct SwitchCounts {
     pub locks_refused: u64,
     /// Of those, times that the other group made nothing of it: another switch refused that one.
     pub locks_in_vain: u64,
+    /// How late the ranks of each group that is installed have come.
+    pub arrivals: BTreeMap<GroupId, Vec<RankArrivals>>,
 }
 
 /// What is counted below the groups.
@@ -53,6 +57,7 @@ pub(crate) struct Counted {
     pub(crate) dropped: Drops,
     pub(crate) ports: BTreeMap<String, PortCounts>,
     pub(crate) addresses: usize,
+    pub(crate) arrivals: BTreeMap<GroupId, Vec<RankArrivals>>,
 }
 
 impl SwitchCounts {
@@ -80,6 +85,7 @@ impl SwitchCounts {
         self.locks_granted += other.locks_granted;
         self.locks_refused += other.locks_refused;
         self.locks_in_vain += other.locks_in_vain;
+        self.arrivals.extend(other.arrivals.clone());
     }
 }
 
@@ -145,7 +151,7 @@ impl<'a> SnapshotWriter<'a> {
     }
 
     fn take(&mut self, statistics: &Statistics, counted: Counted, is_told: bool) {
-        let Counted { dropped: drops, ports, addresses } = counted;
+        let Counted { dropped: drops, ports, addresses, arrivals } = counted;
         if is_told && drops != self.told {
             self.next_drops = Instant::now() + DROPS_INTERVAL;
             for (reason, frames, all) in more(&drops, &self.told) {
@@ -155,7 +161,7 @@ impl<'a> SnapshotWriter<'a> {
         }
         let counts = &mut self.snapshot.lock()[self.core];
         (counts.sent, counts.received, counts.dropped) = (statistics.sent, statistics.received, drops);
-        (counts.ports, counts.addresses) = (ports, addresses);
+        (counts.ports, counts.addresses, counts.arrivals) = (ports, addresses, arrivals);
     }
 }
 

@@ -3,6 +3,7 @@
 //! The first core's thread hears the manager, and hands on what is for another core. No frame is ever handed on: neighbours send to the
 //! address of the core that has their group. Memory, queue pairs and ports are the switch's, whichever core uses them.
 
+mod arrivals;
 mod core;
 mod core_thread;
 mod node;
@@ -209,10 +210,15 @@ fn serve(
                             continue;
                         }
                         // Ranks alone are suspended, and call collectives.
-                        Instruction::Ready(_)
-                        | Instruction::Suspend { .. }
-                        | Instruction::Resume { .. }
-                        | Instruction::TellTimes(_) => continue,
+                        // Of channels the first speaks for all.
+                        Instruction::TellTimes(of) => {
+                            let channels = channel_cores.get(&of).and_then(|cores| cores.first());
+                            let &(core, group) = channels.unwrap_or(&(0, of));
+                            vec![(core, Task { group, order: Order::TellArrivals { of } })]
+                        }
+                        Instruction::Ready(_) | Instruction::Suspend { .. } | Instruction::Resume { .. } => {
+                            continue;
+                        }
                     };
                     for (core, task) in tasks {
                         match core.checked_sub(1) {
@@ -246,7 +252,7 @@ fn installs(
     let tally = Tally::new(group, channels.len(), Report::Installed);
     let task = |channel: GroupContext| {
         let (core, group, tally) = (core_of(&channel, addresses), channel.group, Arc::clone(&tally));
-        (core, Task { group, order: Order::Install(Box::new(channel)), tally })
+        (core, Task { group, order: Order::Install(Box::new(channel), tally) })
     };
     channels.into_iter().map(task).collect()
 }
@@ -256,7 +262,7 @@ fn removals(group: GroupId, channel_cores: &mut ChannelCores) -> Vec<(usize, Tas
     // What was never here is forgotten as well.
     let channels = channel_cores.remove(&group).unwrap_or_else(|| vec![(0, group)]);
     let tally = Tally::new(group, channels.len(), Report::Removed);
-    let task = |(core, group)| (core, Task { group, order: Order::Remove, tally: Arc::clone(&tally) });
+    let task = |(core, group)| (core, Task { group, order: Order::Remove(Arc::clone(&tally)) });
     channels.into_iter().map(task).collect()
 }
 

@@ -33,6 +33,8 @@ pub trait DatapathSink<P: Payload> {
     fn unreachable(&mut self, edge: u16);
     /// Counts a frame of an edge that was dropped, by reason.
     fn drop_frame(&mut self, edge: u16, reason: &'static str);
+    /// The neighbour on an edge has begun its part in a collective, whose number is the same on all edges. Said again of what comes again.
+    fn begun(&mut self, _edge: u16, _number: u64) {}
 }
 
 /// One group's part of a switch. The contract is that of [`Engine`](quincunx_engine::Engine): work per call is bounded by the

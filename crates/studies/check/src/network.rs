@@ -390,13 +390,17 @@ impl System for Network {
 
     fn observe(&self, node: NodeId, owner: &mut Owner, event: NodeEvent<Provenance>) -> Result<(), String> {
         let name = self.name(node);
+        if let NodeEvent::Switch(SwitchEvent::Begun { .. }) = event {
+            return Ok(());
+        }
         let (NodeEvent::Host(
             HostEvent::Finished { group, .. }
             | HostEvent::Failed { group, .. }
             | HostEvent::Written { group, .. }
             | HostEvent::Delivered { group, .. },
         )
-        | NodeEvent::Switch(SwitchEvent::Unreachable { group, .. })) = event;
+        | NodeEvent::Switch(SwitchEvent::Unreachable { group, .. } | SwitchEvent::Begun { group, .. })) =
+            event;
         let group = group_index(group);
         let membership = &mut owner.groups[group];
         let (outcome, found_input, output) = match event {

@@ -18,8 +18,8 @@ const CLOCKS: u64 = 1_000_000_000;
 /// Frames of a stream that may be lost, doubled or late before it is told: fewer are met now and then where all is well.
 const FEW: u32 = 1;
 
-/// What a busy core still carries, in bits a second: what is slower is held up by a link.
-const OF_A_PROCESSOR: u64 = 1_000_000_000;
+/// What a busy core still carries, in bits a second: what is slower is held up by a link, such as one that has settled at 100 Mbit/s.
+const OF_A_PROCESSOR: u64 = 150_000_000;
 
 /// IP, UDP, BTH, RETH and ICRC around the payload of a write.
 const HEADERS: u32 = 40 + 8 + 12 + 16 + 4;

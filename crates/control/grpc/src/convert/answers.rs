@@ -1,12 +1,15 @@
 //! What ranks of a group have answered, as messages.
 
 use super::calls::{
-    decode, decode_call, decode_message, decode_timed, encode, encode_call, encode_message, encode_timed,
+    decode, decode_arrivals, decode_call, decode_message, decode_timed, encode, encode_arrivals, encode_call,
+    encode_message, encode_timed,
 };
 use super::decoding::{Decoded, each, present, wrong};
 use super::{decode_status, encode_status};
 use crate::proto;
-use crate::{Connection, Elsewhere, GroupCalls, RankCalls, RankStanding, Waited, Waits};
+use crate::{
+    Connection, Elsewhere, GroupArrivals, GroupCalls, RankArrivals, RankCalls, RankStanding, Waited, Waits,
+};
 use quincunx_collective::GroupId;
 use quincunx_units::Duration;
 
@@ -102,4 +105,25 @@ pub(crate) fn decode_group_calls(calls: proto::AskCallsResponse) -> Decoded<Grou
         return wrong("calls.ranks", "one for each member", calls.ranks.len());
     }
     Ok(GroupCalls { ranks: each(calls.ranks, rank)?, group })
+}
+
+pub(crate) fn encode_group_arrivals(arrivals: &GroupArrivals) -> proto::AskArrivalsResponse {
+    let switch = |(node, arrivals): &(String, Option<Vec<RankArrivals>>)| proto::SwitchArrivals {
+        node: node.clone(),
+        arrivals: arrivals.as_deref().map(encode_arrivals),
+    };
+    let switches = arrivals.switches.iter().map(switch).collect();
+    proto::AskArrivalsResponse { group: Some(encode_status(&arrivals.group)), switches }
+}
+
+pub(crate) fn decode_group_arrivals(arrivals: proto::AskArrivalsResponse) -> Decoded<GroupArrivals> {
+    let switch =
+        |switch: proto::SwitchArrivals| Ok((switch.node, switch.arrivals.map(decode_arrivals).transpose()?));
+    let group = decode_status(present("arrivals.group", arrivals.group)?)?;
+    let of_group = |rank: &RankArrivals| usize::from(rank.rank) < group.summary.members.len();
+    let switches = each(arrivals.switches, switch)?;
+    match switches.iter().flat_map(|(_, ranks)| ranks.iter().flatten()).all(of_group) {
+        true => Ok(GroupArrivals { switches, group }),
+        false => wrong("arrivals.ranks", "ranks of the group", "others"),
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::decoding::{Decoded, each, narrow, present, start_of, wrong};
 use crate::proto;
-use crate::{GroupName, TimedCall};
+use crate::{GroupName, RankArrivals, TimedCall};
 use quincunx_collective::{Collective, Rank};
 use quincunx_control::{AwaitedMessage, Call, Place, Standing};
 use quincunx_units::Duration;
@@ -132,6 +132,41 @@ pub(crate) fn encode_timed(calls: &[TimedCall], now: u64, machine: u64) -> proto
         ended: timed.ended.unwrap_or(0),
     };
     proto::Timed { calls: calls.iter().map(encode).collect(), now, machine }
+}
+
+pub(crate) fn encode_arrivals(arrivals: &[RankArrivals]) -> proto::Arrivals {
+    let rank = |rank: &RankArrivals| proto::RankArrivals {
+        rank: rank.rank.into(),
+        collectives: rank.collectives,
+        last: rank.last,
+        total_us: rank.total.as_nanos() / 1000,
+        longest_us: rank.longest.as_nanos() / 1000,
+        buckets: rank.buckets.to_vec(),
+    };
+    proto::Arrivals { ranks: arrivals.iter().map(rank).collect() }
+}
+
+pub(crate) fn decode_arrivals(arrivals: proto::Arrivals) -> Decoded<Vec<RankArrivals>> {
+    fn time(field: &'static str, micros: u64) -> Decoded<Duration> {
+        match micros.checked_mul(1_000_000) {
+            Some(_) => Ok(Duration::from_micros(micros)),
+            None => wrong(field, "a time of a group", micros),
+        }
+    }
+    each(arrivals.ranks, |rank: proto::RankArrivals| {
+        let count = rank.buckets.len();
+        Ok(RankArrivals {
+            rank: narrow("arrivals.rank", "16 bits", rank.rank)?,
+            collectives: rank.collectives,
+            last: rank.last,
+            total: time("arrivals.total", rank.total_us)?,
+            longest: time("arrivals.longest", rank.longest_us)?,
+            buckets: rank
+                .buckets
+                .try_into()
+                .or_else(|_| wrong("arrivals.buckets", "twelve counts", count))?,
+        })
+    })
 }
 
 pub(crate) fn decode_timed(timed: proto::Timed) -> Decoded<(Vec<TimedCall>, u64, u64)> {

@@ -120,7 +120,7 @@ pub mod instruction {
         /// To a rank: report what it has called last.
         #[prost(message, tag = "9")]
         TellCalls(super::TellCalls),
-        /// To a rank: report what it has called lately, with times.
+        /// To a rank: report what it has called lately, with times. To a switch: when ranks' contributions came.
         #[prost(message, tag = "10")]
         TellTimes(super::TellTimes),
         /// Send others what finds out about the paths to them, and count what they send.
@@ -347,7 +347,7 @@ pub struct ReportRequest {
     pub group: u32,
     #[prost(
         oneof = "report_request::Report",
-        tags = "3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13"
+        tags = "3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14"
     )]
     pub report: ::core::option::Option<report_request::Report>,
 }
@@ -378,7 +378,34 @@ pub mod report_request {
         /// Of no group.
         #[prost(message, tag = "13")]
         Paths(super::NodePaths),
+        /// A switch's answer to TellTimes.
+        #[prost(message, tag = "14")]
+        Arrivals(super::Arrivals),
     }
+}
+/// How late contributions of the ranks that are connected with a switch have come, by its clock.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Arrivals {
+    #[prost(message, repeated, tag = "1")]
+    pub ranks: ::prost::alloc::vec::Vec<RankArrivals>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RankArrivals {
+    #[prost(uint32, tag = "1")]
+    pub rank: u32,
+    /// Collectives to which all of these ranks have contributed, and of those how often this one was the last.
+    #[prost(uint64, tag = "2")]
+    pub collectives: u64,
+    #[prost(uint64, tag = "3")]
+    pub last: u64,
+    /// After the first of them, in all and at most.
+    #[prost(uint64, tag = "4")]
+    pub total_us: u64,
+    #[prost(uint64, tag = "5")]
+    pub longest_us: u64,
+    /// How often up to 10, 30, 100, 300 us, 1, 3, 10, 30, 100, 300 ms, 1 s, and above.
+    #[prost(uint64, repeated, tag = "6")]
+    pub buckets: ::prost::alloc::vec::Vec<u64>,
 }
 /// What a node has found out about the paths between it and others, and what it is itself.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1161,6 +1188,22 @@ pub struct NodeAnswer {
     #[prost(uint64, tag = "3")]
     pub error_ns: u64,
 }
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AskArrivalsResponse {
+    #[prost(message, optional, tag = "1")]
+    pub group: ::core::option::Option<Group>,
+    /// In the order of the group's switches.
+    #[prost(message, repeated, tag = "2")]
+    pub switches: ::prost::alloc::vec::Vec<SwitchArrivals>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SwitchArrivals {
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    /// Absent: it does not answer.
+    #[prost(message, optional, tag = "2")]
+    pub arrivals: ::core::option::Option<Arrivals>,
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Role {
@@ -1708,6 +1751,31 @@ pub mod control_client {
                 .insert(GrpcMethod::new("quincunx.control.v1.Control", "AskCalls"));
             self.inner.unary(req, path, codec).await
         }
+        /// How late each rank's contributions come, by the clocks of the group's switches. Answers as AskWaits does.
+        pub async fn ask_arrivals(
+            &mut self,
+            request: impl tonic::IntoRequest<super::AskGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::AskArrivalsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/quincunx.control.v1.Control/AskArrivals",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("quincunx.control.v1.Control", "AskArrivals"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Each of these nodes sends each other what finds out about the path between them.
         pub async fn probe_paths(
             &mut self,
@@ -1895,6 +1963,14 @@ pub mod control_server {
             request: tonic::Request<super::AskGroupRequest>,
         ) -> std::result::Result<
             tonic::Response<super::AskCallsResponse>,
+            tonic::Status,
+        >;
+        /// How late each rank's contributions come, by the clocks of the group's switches. Answers as AskWaits does.
+        async fn ask_arrivals(
+            &self,
+            request: tonic::Request<super::AskGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::AskArrivalsResponse>,
             tonic::Status,
         >;
         /// Each of these nodes sends each other what finds out about the path between them.
@@ -2553,6 +2629,49 @@ pub mod control_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = AskCallsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quincunx.control.v1.Control/AskArrivals" => {
+                    #[allow(non_camel_case_types)]
+                    struct AskArrivalsSvc<T: Control>(pub Arc<T>);
+                    impl<T: Control> tonic::server::UnaryService<super::AskGroupRequest>
+                    for AskArrivalsSvc<T> {
+                        type Response = super::AskArrivalsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::AskGroupRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Control>::ask_arrivals(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = AskArrivalsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

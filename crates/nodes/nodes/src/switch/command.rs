@@ -8,7 +8,7 @@ use quincunx_design::SwitchPart;
 use quincunx_engine::PortId;
 use quincunx_engine::verbs::{Completion, QpIndex};
 use quincunx_roce::QueuePairConfig;
-use quincunx_units::ByteCount;
+use quincunx_units::{ByteCount, Instant};
 use quincunx_wire::{Endpoint, QpNumber};
 
 use crate::locks::LockEdge;
@@ -27,6 +27,8 @@ pub struct SwitchGroup<P: Payload> {
     pub part: SwitchPart<P>,
     /// If its memory is locked for each of the group's invocations.
     pub locks: Option<SwitchLocks>,
+    /// Somebody wants to hear when neighbours begin collectives ([`SwitchEvent::Begun`]).
+    pub tells_beginnings: bool,
 }
 
 /// What a switch needs for a group that locks its memory.
@@ -87,6 +89,17 @@ pub enum SwitchEvent {
         group: GroupId,
         /// Index of the edge in the group's context.
         edge: u16,
+    },
+    /// The neighbour on an edge has begun its part in a collective; said again of what comes again.
+    Begun {
+        /// The group.
+        group: GroupId,
+        /// Index of the edge in the group's context.
+        edge: u16,
+        /// Of the collective, the same on all edges.
+        number: u64,
+        /// When.
+        at: Instant,
     },
 }
 

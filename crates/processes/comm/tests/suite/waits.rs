@@ -98,6 +98,14 @@ fn each_ranks_calls_are_kept_with_line_and_times_and_the_slow_one_comes_last() {
             let late = calls.lateness();
             assert!(late[1].calls >= 20 && late[1].mean > Duration::from_millis(3).into(), "{late:?}");
             assert!(late[1].last > late[0].last.max(late[2].last), "{late:?}");
+            // The switch has seen the same by its own clock.
+            let name = GroupName::Number(only_group(&fabric, group));
+            let arrivals = fabric.client.ask_arrivals(&name).unwrap();
+            let [(_, Some(seen))] = &arrivals.switches[..] else { panic!("{arrivals:?}") };
+            let [first, slow, third] = [0, 1, 2].map(|rank| seen.iter().find(|it| it.rank == rank).unwrap());
+            assert!(slow.collectives >= 20 && slow.last >= 15 && first.last + third.last <= 5, "{seen:?}");
+            assert!(slow.total > Duration::from_millis(3 * 20).into(), "{seen:?}");
+            assert_eq!(slow.buckets.iter().sum::<u64>(), slow.collectives);
         }
     });
 }

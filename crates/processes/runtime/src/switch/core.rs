@@ -15,12 +15,13 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use super::arrivals::Arrivals;
 use super::node::SwitchNode;
 use super::task::{Order, Task};
 use crate::drops::KernelDrops;
 use crate::links::Links;
 use crate::process::{ProcessOptions, RuntimeError, design_of, room, windows};
-use crate::snapshot::{SnapshotWriter, SwitchCounts, SwitchSnapshot};
+use crate::snapshot::{Counted, SnapshotWriter, SwitchCounts, SwitchSnapshot};
 
 /// A group that the core is in.
 struct Installed {
@@ -70,6 +71,7 @@ pub(super) struct Core<'a> {
     node: SwitchNode,
     groups: BTreeMap<GroupId, Installed>,
     locks: LockReports,
+    arrivals: Arrivals,
     snapshot_writer: SnapshotWriter<'a>,
     /// Counted for all cores by the first.
     kernel: Option<KernelDrops>,
@@ -97,6 +99,7 @@ impl<'a> Core<'a> {
             options,
             groups: BTreeMap::new(),
             locks: LockReports::default(),
+            arrivals: Arrivals::default(),
             snapshot_writer: SnapshotWriter::new(snapshot, number),
             kernel: (number == 0).then(KernelDrops::new),
         })
@@ -134,8 +137,9 @@ impl<'a> Core<'a> {
         self.node.turn()?;
         self.node.probe();
         let statistics = *self.node.statistics();
-        let (node, kernel) = (&mut self.node, &self.kernel);
-        self.snapshot_writer.look(&statistics, || node.counted(kernel.as_ref()));
+        let (node, kernel, arrivals) = (&mut self.node, &self.kernel, &self.arrivals);
+        let counted = || Counted { arrivals: arrivals.all(), ..node.counted(kernel.as_ref()) };
+        self.snapshot_writer.look(&statistics, counted);
         Ok(())
     }
 
@@ -143,19 +147,29 @@ impl<'a> Core<'a> {
     pub(super) fn turn(&mut self, to_manager: ManagerReporter<'_>) -> Result<(), RuntimeError> {
         self.forward()?;
         self.locks.tell(self.node.engine().recorder(), to_manager.reporter, &self.snapshot_writer);
-        while let Some(SwitchEvent::Unreachable { group, edge }) = self.node.next_event() {
-            let installed = self.groups.get(&group);
-            let connections = installed.map(|group| &group.context.connections);
-            let reason = match connections.and_then(|connections| connections.get(usize::from(edge))) {
-                Some(edge) => format!("{} at {} does not answer", edge.peer, edge.remote.ip),
-                None => format!("the neighbour on edge {edge} does not answer"),
-            };
-            let of = installed.map_or(group, |group| group.of);
-            tracing::warn!(group = %of, reason, "neighbour lost");
-            to_manager.links_now();
-            to_manager.reporter.report(of, Report::DataPlaneFailed { reason });
+        while let Some(event) = self.node.next_event() {
+            match event {
+                SwitchEvent::Begun { group, edge, number, at } => {
+                    self.arrivals.note(group, edge, number, at);
+                }
+                SwitchEvent::Unreachable { group, edge } => self.tell_lost(group, edge, to_manager),
+            }
         }
         Ok(())
+    }
+
+    /// Tells the manager that a neighbour does not answer.
+    fn tell_lost(&self, group: GroupId, edge: u16, to_manager: ManagerReporter<'_>) {
+        let installed = self.groups.get(&group);
+        let connections = installed.map(|group| &group.context.connections);
+        let reason = match connections.and_then(|connections| connections.get(usize::from(edge))) {
+            Some(edge) => format!("{} at {} does not answer", edge.peer, edge.remote.ip),
+            None => format!("the neighbour on edge {edge} does not answer"),
+        };
+        let of = installed.map_or(group, |group| group.of);
+        tracing::warn!(group = %of, reason, "neighbour lost");
+        to_manager.links_now();
+        to_manager.reporter.report(of, Report::DataPlaneFailed { reason });
     }
 
     /// Does what the manager wants of this core.
@@ -164,10 +178,18 @@ impl<'a> Core<'a> {
         task: Task,
         to_manager: ManagerReporter<'_>,
     ) -> Result<(), RuntimeError> {
-        let Task { group, order, tally } = task;
-        let refused = match order {
-            Order::Install(context) => self.add(tally.of, *context)?.err(),
-            Order::Remove => {
+        let Task { group, order } = task;
+        let (tally, refused) = match order {
+            Order::TellArrivals { of } => {
+                to_manager.reporter.tell_arrivals(of, self.arrivals.of(group));
+                return Ok(());
+            }
+            Order::Install(context, tally) => {
+                let refused = self.add(tally.of, *context)?.err();
+                (tally, refused)
+            }
+            Order::Remove(tally) => {
+                self.arrivals.remove(group);
                 if let Some(installed) = self.groups.remove(&group) {
                     tracing::info!(%group, "group removed");
                     self.snapshot_writer.note(|counts| installed.removed(counts));
@@ -175,7 +197,7 @@ impl<'a> Core<'a> {
                 // A group that was refused here is not installed: nothing to remove.
                 let _ = self.node.command(SwitchCommand::Remove(group));
                 to_manager.links_now();
-                None
+                (tally, None)
             }
         };
         if let Some(report) = tally.done(refused) {
@@ -192,6 +214,7 @@ impl<'a> Core<'a> {
                 let (memory, connections) = (context.memory, context.connections.len());
                 let at = self.address();
                 tracing::info!(group = %id, design = context.design, ranks = context.ranks, %memory, connections, %at, "group installed");
+                self.arrivals.add(&context);
                 let installed = Installed { of, context, windows };
                 self.snapshot_writer.note(|counts| installed.added(counts));
                 self.groups.insert(id, installed);
@@ -227,6 +250,7 @@ impl<'a> Core<'a> {
             self.snapshot_writer.note(|counts| installed.removed(counts));
         }
         self.locks = LockReports::default();
+        self.arrivals = Arrivals::default();
     }
 
     /// Takes the last snapshot of what it has counted.

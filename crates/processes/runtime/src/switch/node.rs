@@ -8,7 +8,7 @@ use quincunx_design::{AnyDesign, GroupContext, Peer, Refusal};
 use quincunx_driver_net::{AnyTransport, NodeOptions, Statistics, Waker};
 use quincunx_engine::Engine as _;
 use quincunx_network::FaultRates;
-use quincunx_nodes::{Switch, SwitchCommand, SwitchEvent, SwitchRejected, switch_group};
+use quincunx_nodes::{Switch, SwitchCommand, SwitchEvent, SwitchGroup, SwitchRejected, switch_group};
 use quincunx_units::{ByteCount, Probability};
 use quincunx_wire::QpNumber;
 use quincunx_wire::grh::gid_of;
@@ -134,6 +134,7 @@ impl SwitchNode {
         };
         let bound = Bound::new(node, context, options.any_interface)?;
         let group = switch_group(design, context, None, |connection| bound.port(connection))?;
+        let group = SwitchGroup { tells_beginnings: true, ..group };
         // Between the ends of what passes, the switch hands on what is not for the group, such as acknowledges.
         let own = node.local().ip();
         let ends = context.connections.iter().filter(|connection| connection.local.ip != own);
@@ -159,7 +160,7 @@ impl SwitchNode {
         match node.transport_mut() {
             AnyTransport::Ports(transport) => {
                 let (ports, addresses) = (transport.counts(), transport.addresses());
-                Counted { dropped: with_ports(dropped, &ports), ports, addresses }
+                Counted { dropped: with_ports(dropped, &ports), ports, addresses, ..Counted::default() }
             }
             _ => Counted { dropped, ..Counted::default() },
         }

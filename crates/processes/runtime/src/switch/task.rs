@@ -10,13 +10,17 @@ pub(super) struct Task {
     /// With which group, or channel of one, as the engine calls it.
     pub(super) group: GroupId,
     pub(super) order: Order,
-    pub(super) tally: Arc<Tally>,
 }
 
 /// The same without whom it is about.
 pub(super) enum Order {
-    Install(Box<GroupContext>),
-    Remove,
+    Install(Box<GroupContext>, Arc<Tally>),
+    Remove(Arc<Tally>),
+    /// Tells whoever asks when contributions came.
+    TellArrivals {
+        /// The group, as the manager calls it.
+        of: GroupId,
+    },
 }
 
 /// What is still missing of an answer that several tasks are asked for.

@@ -114,7 +114,7 @@ fn each_fault_of_a_path_is_told_with_its_way() {
         ("loss", |path| path.stream = 990),
         ("doubled", |path| path.doubled = 10),
         ("order", |path| path.late = 10),
-        ("rate", |path| path.time = Duration::from_millis(100)),
+        ("rate", |path| path.time = Duration::from_millis(200)),
     ];
     for (check, spoil) in faults {
         assert_eq!(told(|nodes| spoil(first(nodes))), [("n1 -> n0".into(), check)]);
