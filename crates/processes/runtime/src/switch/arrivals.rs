@@ -99,10 +99,12 @@ impl OfGroup {
     /// All have come.
     fn count(&mut self, came: &[Instant]) {
         let (Some(first), Some(last)) = (came.iter().min(), came.iter().max()) else { return };
+        // Frames that the kernel hands over together have come at one time: nobody of them is the last.
+        let is_one = came.iter().filter(|at| *at == last).count() == 1;
         for (counts, at) in self.counts.iter_mut().zip(came) {
             let late = at.since(*first);
             counts.collectives += 1;
-            counts.last += u64::from(at == last && last > first);
+            counts.last += u64::from(at == last && is_one);
             counts.total += late;
             counts.longest = counts.longest.max(late);
             counts.buckets[bucket(late)] += 1;
@@ -168,6 +170,9 @@ mod tests {
     fn whoever_comes_at_the_same_time_is_not_the_last() {
         let mut arrivals = arrivals();
         [0, 1].iter().for_each(|edge| arrivals.note(GROUP, *edge, 1, at(5)));
-        assert_eq!(arrivals.of(GROUP).iter().map(|rank| rank.last).sum::<u64>(), 0);
+        assert_eq!(
+            arrivals.of(GROUP).iter().map(|rank| (rank.collectives, rank.last)).collect::<Vec<_>>(),
+            [(1, 0); 2]
+        );
     }
 }
