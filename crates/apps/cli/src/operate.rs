@@ -17,7 +17,14 @@ use crate::table::{Align, or_dash, table};
 #[derive(Args)]
 pub(crate) struct ManagerOptions {
     /// Where the manager serves: a host name, or an address of IPv4 or IPv6
-    #[arg(long, global = true, value_name = "HOST:PORT", default_value = "127.0.0.1:4790")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "HOST:PORT",
+        env = "QUINCUNX_MANAGER",
+        hide_env_values = true,
+        default_value = "127.0.0.1:4790"
+    )]
     manager: Managers,
     #[command(flatten)]
     identity_options: IdentityOptions,
@@ -29,16 +36,21 @@ pub(crate) struct ManagerOptions {
 impl ManagerOptions {
     /// A connection to the manager, which must be there already.
     pub(crate) fn connect(&self) -> Result<ControlClient, Failure> {
-        let config =
-            ClientConfig { connect_timeout: Duration::from_secs(2), ..self.identity_options.client()? };
+        let config = ClientConfig {
+            connect_timeout: Duration::from_secs(2),
+            ..self.identity_options.or_environment().client()?
+        };
         ControlClient::connect(self.manager.clone(), config).map_err(Failure::input)
     }
 
     /// For what is asked while something hangs: the manager may, too.
     pub(crate) fn connect_briefly(&self) -> Result<ControlClient, Failure> {
         let limit = Duration::from_millis(1500);
-        let config =
-            ClientConfig { connect_timeout: limit, call_timeout: limit, ..self.identity_options.client()? };
+        let config = ClientConfig {
+            connect_timeout: limit,
+            call_timeout: limit,
+            ..self.identity_options.or_environment().client()?
+        };
         ControlClient::connect(self.manager.clone(), config).map_err(Failure::input)
     }
 

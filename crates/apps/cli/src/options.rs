@@ -32,6 +32,13 @@ impl IdentityOptions {
         self.identity.as_deref().map(Credentials::read).transpose().map_err(Failure::input)
     }
 
+    /// What was said, or else what QUINCUNX_IDENTITY says: for who speaks with a manager that runs.
+    pub(crate) fn or_environment(&self) -> Self {
+        let said =
+            || std::env::var_os("QUINCUNX_IDENTITY").filter(|path| !path.is_empty()).map(PathBuf::from);
+        Self { identity: self.identity.clone().or_else(said) }
+    }
+
     /// For a client that shows it.
     pub(crate) fn client(&self) -> Result<ClientConfig, Failure> {
         Ok(ClientConfig { credentials: self.credentials()?, ..ClientConfig::default() })

@@ -269,7 +269,11 @@ impl Perf {
         }
         let program = std::env::current_exe().map_err(Failure::input)?;
         let mut nodes = self.tuning.arguments(lossy.is_none());
-        if let Some(identity) = &self.identity_options.identity {
+        let identity_options = match self.manager {
+            Some(_) => self.identity_options.or_environment(),
+            None => self.identity_options.clone(),
+        };
+        if let Some(identity) = &identity_options.identity {
             nodes.extend(["--identity".to_owned(), identity.display().to_string()]);
         }
         let running = match &self.manager {
@@ -279,9 +283,7 @@ impl Perf {
                         .into(),
                 ));
             }
-            Some(manager) => {
-                Some(Running::find(manager, &self.identity_options, &self.addresses, shape.ranks())?)
-            }
+            Some(manager) => Some(Running::find(manager, &identity_options, &self.addresses, shape.ranks())?),
             None => None,
         };
         let start = |framing| {

@@ -4,6 +4,7 @@ use clap::{Args, ValueEnum};
 use quincunx_control_grpc::Managers;
 use quincunx_design::{AnyDesign, Catalog, FabricKind, Transport, Value};
 use quincunx_fabric::Shape;
+use quincunx_perf::Printed;
 use quincunx_perf::launch::{ChildArguments, LinkKind, Processes, RunningFabric};
 use quincunx_units::{BitRate, ByteCount, Duration};
 use quincunx_wire::Framing;
@@ -28,13 +29,14 @@ enum RunLink {
 #[command(after_help = "Examples:
   quincunx run -n 8 -- python train.py
   quincunx run -n 8 --link netns --rate 500Mbit/s -- python train.py --steps 20
+  quincunx run -n 8 -l -- python train.py          # each line with its rank's number before it
   quincunx run -n 4 --manager 127.0.0.1:4790 -- ./my-program
   quincunx run -n 4 --link netns --rate 1Gbit/s --doctor -- python train.py
 
 Each rank finds in its environment what torchrun sets (RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT), and what
 quincunx reads in Rust, C and Python: QUINCUNX_MANAGER, QUINCUNX_JOB, QUINCUNX_ADDRESS, QUINCUNX_INTERFACE, QUINCUNX_DESIGN, QUINCUNX_SWITCHES, QUINCUNX_SET,
 QUINCUNX_PATIENCE, QUINCUNX_IDENTITY. In namespaces MASTER_ADDR is rank 0's address there, and other backends of torch.distributed use the same links: GLOO_SOCKET_IFNAME
-says which. The status is 0 if that of every rank is; when one fails, the others are ended.")]
+says which. Output comes by whole lines. The status is 0 if that of every rank is; when one fails, the others are ended.")]
 pub(crate) struct Run {
     /// Ranks
     #[arg(short = 'n', long, default_value_t = 2)]
@@ -70,6 +72,12 @@ pub(crate) struct Run {
     /// [default: QUINCUNX_PATIENCE, or 10s]
     #[arg(long, value_name = "DURATION")]
     patience: Option<Duration>,
+    /// Put the rank's number before each line of its output
+    #[arg(short = 'l', long)]
+    label: bool,
+    /// Write ranks' output to files in this folder, rank0.out and rank0.err and so on
+    #[arg(long, value_name = "FOLDER", conflicts_with = "label")]
+    output: Option<PathBuf>,
     /// First see by `quincunx doctor` whether switches and the paths between ranks are as they should be, and end if they are not
     #[arg(long)]
     doctor: bool,
@@ -108,7 +116,12 @@ impl Run {
         let program = std::env::current_exe().map_err(Failure::input)?;
         let mut fabric = match &self.manager {
             Some(manager) => {
-                let running = Running::find(manager, &self.identity_options, &self.addresses, self.ranks)?;
+                let running = Running::find(
+                    manager,
+                    &self.identity_options.or_environment(),
+                    &self.addresses,
+                    self.ranks,
+                )?;
                 let fabric: RunningFabric = running.fabric(catalog, Framing::RoceV2);
                 Processes::join(&shape, fabric, &program, arguments, None)
             }
@@ -124,7 +137,7 @@ impl Run {
         if self.doctor {
             let rate = self.rate.map(|rate| format!("--rate={rate}"));
             let arguments: Vec<String> = ["doctor".to_owned()].into_iter().chain(rate).collect();
-            fabric.start_programs(&program, &arguments, &common).map_err(Failure::input)?;
+            fabric.start_programs(&program, &arguments, &common, &Printed::Lines).map_err(Failure::input)?;
             if !fabric.wait_for_programs().is_empty() {
                 return Err(Failure::Wrong(
                     "expected machines and paths without faults before the program, found some; see above, or leave out --doctor".into(),
@@ -132,7 +145,8 @@ impl Run {
             }
         }
         let (name, rest) = self.program.split_first().expect("clap asks for one");
-        fabric.start_programs(&PathBuf::from(name), rest, &common).map_err(Failure::input)?;
+        let printed = self.printed()?;
+        fabric.start_programs(&PathBuf::from(name), rest, &common, &printed).map_err(Failure::input)?;
         match fabric.wait_for_programs() {
             failed if failed.is_empty() => Ok(()),
             failed => Err(Failure::Input(format!(
@@ -140,6 +154,20 @@ impl Run {
                 failed.join(", ")
             ))),
         }
+    }
+
+    /// Where ranks' output goes; the folder is made.
+    fn printed(&self) -> Result<Printed, Failure> {
+        let Some(folder) = &self.output else {
+            return Ok(if self.label { Printed::Labelled } else { Printed::Lines });
+        };
+        std::fs::create_dir_all(folder).map_err(|error| {
+            Failure::Input(format!(
+                "expected to make the folder {}, found \"{error}\"; name another with --output",
+                folder.display()
+            ))
+        })?;
+        Ok(Printed::Files(folder.clone()))
     }
 
     fn patience(&self) -> Option<String> {

@@ -130,6 +130,15 @@ impl Credentials {
         crate::identity::from_pem(&self.chain).map(|certificate| crate::revoked::serial_of(&certificate))
     }
 
+    /// The tenant that it names, if it names no node beside.
+    pub fn names_a_tenant_alone(&self) -> Option<String> {
+        let certificate = crate::identity::from_pem(&self.chain)?;
+        let crate::Identity { tenant, node: None, .. } = crate::Identity::of_certificate(&certificate) else {
+            return None;
+        };
+        tenant
+    }
+
     /// Whose hosts a process with these may run; `None`: they are no tenant's.
     pub fn tenant(&self) -> Option<String> {
         let certificate = crate::identity::from_pem(&self.chain)?;

@@ -78,6 +78,7 @@ impl Endpoint {
     /// If the options make no sense, or socket or manager cannot be had.
     pub fn attach(catalog: Catalog, options: Options) -> Result<Self, CommError> {
         options.check()?;
+        let options = options.of_tenant()?;
         let design = catalog.find(&options.design, FabricKind::Tree)?;
         if design.about().framing != Framing::RoceV2 {
             return Err(CommError::misuse(

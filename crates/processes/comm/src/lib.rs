@@ -26,6 +26,7 @@ mod group;
 mod handle;
 mod job;
 mod joining;
+mod launched;
 mod notice;
 mod options;
 mod peers;

@@ -1,6 +1,7 @@
-//! How an endpoint is attached: by values, or by the environment that `quincunx run` and `torchrun` set.
+//! How an endpoint is attached: by values, or by the environment that `quincunx run`, `torchrun`, `mpirun` and `srun` set.
 
 use crate::CommError;
+use crate::launched::Launched;
 use quincunx_control_grpc::{Credentials, Managers};
 use quincunx_sockets::{interface_addresses, source_to};
 use quincunx_units::Duration;
@@ -76,7 +77,7 @@ impl Options {
     }
 
     /// What the environment says: `QUINCUNX_MANAGER` (HOST:PORT, several with commas if others stand by), `QUINCUNX_JOB`, `QUINCUNX_ADDRESS`, `QUINCUNX_INTERFACE`, `QUINCUNX_DESIGN`, `QUINCUNX_SET`
-    /// (`KEY=VALUE`, several with commas), `QUINCUNX_IDENTITY`, `QUINCUNX_SPIN`, `QUINCUNX_NOTICE`, `QUINCUNX_PATIENCE`, `QUINCUNX_SWITCHES`, and `RANK`, `WORLD_SIZE` and `LOCAL_WORLD_SIZE` as `torchrun` sets them. What is not said is as in
+    /// (`KEY=VALUE`, several with commas), `QUINCUNX_IDENTITY`, `QUINCUNX_SPIN`, `QUINCUNX_NOTICE`, `QUINCUNX_PATIENCE`, `QUINCUNX_SWITCHES`, and rank, size and job as `torchrun`, `mpirun`, `mpiexec` or `srun` set them. What is not said is as in
     /// [`new`](Self::new), and the manager is on this machine.
     ///
     /// # Errors
@@ -88,22 +89,11 @@ impl Options {
                 CommError::misuse(format!("{what} in {name}"), format!("\"{value}\""), "correct the variable")
             })
         }
-        let number = |name: &str, default: u16| {
-            said(name).map_or(Ok(default), |value| read(name, &value, "a number below 65536"))
-        };
         let manager = said("QUINCUNX_MANAGER").unwrap_or_else(|| "127.0.0.1:4790".into());
         let manager = read("QUINCUNX_MANAGER", &manager, "HOST:PORT")?;
-        let job = said("QUINCUNX_JOB").unwrap_or_else(|| {
-            // Started again, it has other nodes than before.
-            let [port, times] =
-                ["MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"].map(|name| said(name).unwrap_or_default());
-            format!("job-{port}-{times}.")
-        });
-        let mut options = Self::new(manager, job, number("RANK", 0)?, number("WORLD_SIZE", 1)?);
-        options.server = match number("LOCAL_WORLD_SIZE", u16::MAX)? {
-            u16::MAX => None,
-            server => Some(server),
-        };
+        let Launched { rank, world, server, job } = Launched::read(said)?;
+        let mut options = Self::new(manager, said("QUINCUNX_JOB").unwrap_or(job), rank, world);
+        options.server = server;
         options.address = said("QUINCUNX_ADDRESS")
             .map(|value| read("QUINCUNX_ADDRESS", &value, "an IP address"))
             .transpose()?;
@@ -123,7 +113,9 @@ impl Options {
                 options.settings.push((key.trim().into(), value.trim().into()));
             }
         }
-        options.switches = number("QUINCUNX_SWITCHES", 0)?.into();
+        if let Some(switches) = said("QUINCUNX_SWITCHES") {
+            options.switches = read::<u16>("QUINCUNX_SWITCHES", &switches, "a number below 65536")?.into();
+        }
         options.spin = said("QUINCUNX_SPIN")
             .map(|value| read("QUINCUNX_SPIN", &value, "a time such as 50us"))
             .transpose()?;
@@ -135,6 +127,17 @@ impl Options {
         }
         options.identity = said("QUINCUNX_IDENTITY").map(PathBuf::from);
         Ok(options)
+    }
+
+    /// Ranks that show the certificate of a tenant alone are called after it, as the manager wants it.
+    pub(crate) fn of_tenant(mut self) -> Result<Self, CommError> {
+        let own = self.credentials()?.as_ref().and_then(Credentials::names_a_tenant_alone);
+        if let Some(own) = own.map(|tenant| format!("{tenant}/"))
+            && !self.job.starts_with(&own)
+        {
+            self.job.insert_str(0, &own);
+        }
+        Ok(self)
     }
 
     /// The name of a rank's node.

@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 
 use crate::certificates::Certificates;
 pub use crate::error::LaunchError;
+use crate::printed::{Printed, Printer};
 
 /// TCP port of the manager in a namespace fabric; on loopback the system chooses one.
 const MANAGER_PORT: u16 = 4790;
@@ -147,6 +148,8 @@ pub struct Processes {
     captures: Option<PathBuf>,
     manager: Option<Managers>,
     children: Vec<(String, Child)>,
+    /// Of programs that run.
+    printer: Option<Printer>,
     /// What the processes show each other in namespaces, where the manager is not on loopback.
     certificates: Option<Certificates>,
     /// What each switch has said last that it has dropped, and who listens to it.
@@ -218,6 +221,7 @@ impl Processes {
             captures,
             manager: None,
             children: Vec::new(),
+            printer: None,
             certificates,
             drops: Arc::default(),
             listeners: Vec::new(),
@@ -253,6 +257,7 @@ impl Processes {
             captures,
             manager: Some(manager),
             children: Vec::new(),
+            printer: None,
             certificates: None,
             drops: Arc::default(),
             listeners: Vec::new(),
@@ -354,7 +359,7 @@ impl Processes {
     }
 
     /// Starts a program of the user's on every rank, where it is and with the identity that it has. It finds in its environment what is
-    /// `common` to all, its rank as torchrun says it, and what `quincunx-comm` reads.
+    /// `common` to all, its rank as torchrun says it, and what `quincunx-comm` reads. What it prints is passed on by whole lines.
     ///
     /// # Errors
     /// If a process does not start.
@@ -363,7 +368,9 @@ impl Processes {
         program: &Path,
         arguments: &[String],
         common: &BTreeMap<String, String>,
+        printed: &Printed,
     ) -> Result<(), LaunchError> {
+        let printer = Printer::default();
         let manager = self.manager.as_ref().expect("the manager is started first").to_string();
         let members = self.members();
         let job = members.first().map_or("", |first| first.strip_suffix('0').unwrap_or(first)).to_owned();
@@ -395,9 +402,14 @@ impl Processes {
                 let [_, file] = certificates.arguments(name);
                 command.env("QUINCUNX_IDENTITY", file);
             }
-            let child = spawn(&program.display().to_string(), &mut command)?;
+            let what = program.display().to_string();
+            let prepared = printed.prepare(rank, &mut command);
+            prepared.map_err(|error| LaunchError::Spawn { what: what.clone(), error })?;
+            let mut child = spawn(&what, &mut command)?;
+            printer.take(printed, rank, &mut child);
             self.children.push((name.clone(), child));
         }
+        self.printer = Some(printer);
         Ok(())
     }
 
@@ -431,6 +443,9 @@ impl Processes {
             end(child);
         }
         self.children.retain(|(name, _)| !self.members.contains(name));
+        if let Some(printer) = self.printer.take() {
+            printer.finish();
+        }
         failed
     }
 

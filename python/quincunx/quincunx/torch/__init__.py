@@ -19,6 +19,7 @@ import torch.distributed as dist
 from quincunx import _core
 from quincunx.torch._backend import QuincunxBackend
 from quincunx.torch._group import QuincunxGroup
+from quincunx.torch._launch import fill_environment
 from quincunx.torch._stages import _counts
 
 __all__ = ["QuincunxBackend", "counts", "designs"]
@@ -126,4 +127,6 @@ def _at_exit() -> None:
     _endpoint = None
 
 
+# Before `init_process_group` reads it.
+fill_environment()
 dist.Backend.register_backend("quincunx", _create, extended_api=True, devices=["cpu", "cuda"])

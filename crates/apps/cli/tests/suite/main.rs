@@ -22,6 +22,7 @@ mod ports;
 mod processes;
 mod progress;
 mod results;
+mod runs;
 mod secured;
 mod simulations;
 mod standby;
