@@ -147,6 +147,24 @@ def ddp_trains_as_one_process_does(rank: int, size: int) -> None:
         torch.testing.assert_close(found, expected)
 
 
+def the_profiler_shows_each_collective_with_its_design_and_bytes(rank: int, size: int) -> None:
+    [design] = quincunx.torch.designs()
+    ours = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(20, 300))
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        dist.all_reduce(torch.ones(1000))
+        ours(torch.randn(4, 20)).sum().backward()
+        dist.all_to_all_single(torch.empty(size), torch.ones(size))
+    found = {event.key: event for event in profiler.key_averages()}
+    reduced = found[f"quincunx:all_reduce {design}"]
+    # Of DDP, too, which never waits by `wait`.
+    assert reduced.count == 2, reduced
+    assert found[f"quincunx:all_reduce {design} wait"].count == 1
+    assert found[f"quincunx:all_to_all {design}"].count == 1
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        profiler.export_chrome_trace(file.name)
+        assert "4000 bytes" in Path(file.name).read_text()
+
+
 def work_under_way_has_futures(rank: int, size: int) -> None:
     values = [torch.full((1000,), float(index)) for index in range(5)]
     futures = [dist.all_reduce(one, async_op=True).get_future() for one in values]

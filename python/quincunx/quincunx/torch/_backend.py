@@ -118,10 +118,12 @@ class QuincunxBackend(_base()):
             threading.Thread(target=_end_all, args=(self._ends,), name="quincunx-ends", daemon=True).start()
         self._ends.put(work)
 
-    def _run(self, tensors: list[torch.Tensor], job: Callable[[_Work], None]) -> _Work:
+    def _run(self, what: str, tensors: list[torch.Tensor], job: Callable[[_Work], None]) -> _Work:
         """Begins a job now, or after those that wait for a GPU: in the order of calls, which is the same at all ranks."""
         self._serial += 1
         work = _Work(tensors, self)
+        if torch.autograd._profiler_enabled():
+            work.profile(f"quincunx:{what} {self.group.design}")
         if self._jobs is None and any(map(_is_staged, tensors)):
             self._stages = _Stages()
             self._jobs = queue.SimpleQueue()
@@ -171,7 +173,7 @@ class QuincunxBackend(_base()):
             else:
                 work.begin([self._start(operation, source, sink, **options)], after)
 
-        return self._run(tensors, job)
+        return self._run(operation, tensors, job)
 
     # Collectives.
     def allreduce(self, tensors: list[torch.Tensor], opts: Any = None) -> Work:
@@ -292,7 +294,7 @@ class QuincunxBackend(_base()):
             handles += [self._start("send", memory, None, peer=peer, tag=tag) for peer, (memory, _) in enumerate(outs) if memory.numel()]
             work.begin(handles, _both(*[back for _, back in ins], after))
 
-        return self._run(tensors, _when_ready(job))
+        return self._run("all_to_all", tensors, _when_ready(job))
 
     def gather(self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any = None) -> Work:
         [source] = inputs
@@ -310,7 +312,7 @@ class QuincunxBackend(_base()):
             given = torch.cat([source.reshape(-1).cpu() for source in sources]) if sources else None
             work.begin([self._start("scatter", given, to, peer=root)], back)
 
-        return self._run([sink], _when_ready(job))
+        return self._run("scatter", [sink], _when_ready(job))
 
     def _to_root(
         self, operation: str, tensors: list[torch.Tensor], source: torch.Tensor, sinks: list[torch.Tensor], root: int
@@ -321,7 +323,7 @@ class QuincunxBackend(_base()):
             after = _spread(flat, sinks) if sinks else None
             work.begin([self._start(operation, given, flat, peer=root)], after)
 
-        return self._run(tensors, _when_ready(job))
+        return self._run(operation, tensors, _when_ready(job))
 
     # Messages.
     def send(self, tensors: list[torch.Tensor], peer: int, tag: int = 0) -> Work:
@@ -331,7 +333,7 @@ class QuincunxBackend(_base()):
             memory, _ = _on_host(tensor)
             work.begin([self._start("send", memory, None, peer=peer, tag=tag)])
 
-        return self._run([tensor], _when_ready(job))
+        return self._run("send", [tensor], _when_ready(job))
 
     def recv(self, tensors: list[torch.Tensor], peer: int | None, tag: int = 0) -> Work:
         [tensor] = tensors
@@ -342,7 +344,7 @@ class QuincunxBackend(_base()):
                 work._sender = peer
             work.begin([self._start("receive", None, memory, peer=peer, tag=tag)], back)
 
-        return self._run([tensor], _when_ready(job))
+        return self._run("receive", [tensor], _when_ready(job))
 
     def recv_anysource(self, tensors: list[torch.Tensor], tag: int = 0) -> Work:
         return self.recv(tensors, None, tag)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -16,8 +17,6 @@ from quincunx import _core
 
 if TYPE_CHECKING:
     from quincunx.torch._backend import QuincunxBackend
-
-
 
 
 class _Work(Work):
@@ -38,6 +37,16 @@ class _Work(Work):
         self._future: torch.futures.Future | None = None
         self._sender: int | None = None
         self._over = False
+        # What the profiler calls it, where one runs.
+        self._title: str | None = None
+
+    def profile(self, title: str) -> None:
+        """Has torch's profiler show it from here to its end, with its bytes, and how long `wait` waits."""
+        self._title = title
+        count = sum(tensor.numel() * tensor.element_size() for tensor in self._tensors)
+        span = torch.autograd.profiler.record_function(title, f"{count} bytes")
+        span.__enter__()
+        span._call_end_callbacks_on_future(self.get_future())
 
     def begin(self, handles: list[_core.Handle], finish: Callable[[], None] | None = None) -> _Work:
         self._handles, self._finish = handles, finish
@@ -73,7 +82,9 @@ class _Work(Work):
     # What torch calls.
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         limit = timeout.total_seconds() if timeout and timeout > timedelta(0) else None
-        if not self._complete(limit):
+        with contextlib.nullcontext() if self._title is None else torch.autograd.profiler.record_function(f"{self._title} wait"):
+            is_complete = self._complete(limit)
+        if not is_complete:
             raise TimeoutError(f"expected the end of a collective within {limit} s, found none; see whether all ranks call the same")
         if self._stream_event is not None:
             torch.cuda.current_stream().wait_event(self._stream_event)
