@@ -3,10 +3,10 @@
 use clap::Args;
 use quincunx_control_grpc::{AgentServer, ManagerAddress, ManagerServer, Managers};
 
-use crate::Failure;
 use crate::logs::Logs;
 use crate::options::IdentityOptions;
 use crate::out::say;
+use crate::{Failure, interrupt};
 
 /// `quincunx agent`.
 #[derive(Args)]
@@ -38,6 +38,7 @@ impl Agent {
     /// Serves until it is ended.
     pub(crate) fn run(self) -> Result<(), Failure> {
         self.logs.start();
+        interrupt::end_when_asked()?;
         let listener = ManagerServer::bind(&self.listen).map_err(|error| {
             Failure::Input(format!(
                 "expected to listen at {}, found \"{error}\"; choose another --listen address",

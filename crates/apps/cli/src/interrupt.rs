@@ -1,7 +1,7 @@
-//! Ctrl-C: what runs ends early, and says what it had.
+//! Ctrl-C and SIGTERM: what runs ends early, and says what it had; what serves ends.
 
 use crate::Failure;
-use signal_hook::consts::SIGINT;
+use signal_hook::consts::{SIGINT, SIGTERM};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -19,6 +19,17 @@ pub(crate) fn flag() -> Result<Arc<AtomicBool>, Failure> {
         .map_err(Failure::input)?;
     signal_hook::flag::register(SIGINT, Arc::clone(&stop)).map_err(Failure::input)?;
     Ok(stop)
+}
+
+/// From now on the process ends at once, and well, when it is asked to; the first one of a container, too, which the system does not end by
+/// itself. For those that keep what they must as they go.
+pub(crate) fn end_when_asked() -> Result<(), Failure> {
+    let always = Arc::new(AtomicBool::new(true));
+    for signal in [SIGTERM, SIGINT] {
+        let ends = signal_hook::flag::register_conditional_shutdown(signal, 0, Arc::clone(&always));
+        ends.map_err(Failure::input)?;
+    }
+    Ok(())
 }
 
 /// The flag that an interrupt sets, once a command has asked for it.

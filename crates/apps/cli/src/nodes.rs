@@ -29,13 +29,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use crate::Failure;
 use crate::identity::{Init, Revoke};
 use crate::logs::Logs;
 use crate::metrics;
 use crate::options::IdentityOptions;
 use crate::out::say;
 use crate::ports::{NodeAddress, Ports};
+use crate::{Failure, interrupt};
 
 /// How often at most it is told what was dropped, and how soon a switch's end is seen.
 const DROPS_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
@@ -141,6 +141,7 @@ impl Manager {
 impl Serve {
     fn run(self, catalog: Catalog, fallback: Option<&'static str>) -> Result<(), Failure> {
         self.logs.start();
+        interrupt::end_when_asked()?;
         let listener = ManagerServer::bind(&self.listen).map_err(|error| {
             Failure::Input(format!(
                 "expected to listen at {}, found \"{error}\"; choose another --listen address",
@@ -152,6 +153,8 @@ impl Serve {
                 fallback,
                 policy: self.policy,
                 restart_timeout: self.restart_timeout,
+                // Who is silent for longer is gone by then.
+                remake_timeout: self.keep_alive + self.keep_alive,
                 recreates: !self.no_remake,
                 ..ManagerConfig::default()
             },

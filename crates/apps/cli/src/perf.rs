@@ -74,7 +74,12 @@ enum PerfLink {
   quincunx perf all_reduce --loss 5% --reorder 5% --duplicate 2% --seed 7 --retry-timeout 1ms
   quincunx perf all_reduce --ranks 4 --link ports --sockets xdp      between switches' own ports, by XDP sockets
   quincunx perf all_reduce --fabric my-cluster.toml --design epic-3 --link netns
-  quincunx perf all_reduce --manager manager.example:4790 --identity certs/tenant-blue.pem --addresses 10.0.0.11,10.0.0.12 --ranks 2
+  quincunx perf all_reduce --manager manager.example:4790 --identity certs/tenant-blue.pem --addresses 10.0.0.11,10.0.0.12 \\
+    --ranks 8 --rank-launcher ./there.sh
+
+Ranks on several machines: --addresses names those of the machines, and --rank-launcher a program that starts a command there, as
+  exec ssh \"$QUINCUNX_ADDRESS\" \"$(printf '%q ' \"$@\")\"
+with quincunx and the certificate where they are here.
 
 With --manager the ranks use a fabric that runs already, and nothing else is started: its manager and its switches stay as they are.
 Ranks have names of their own (perf-1f0c9a3b-0 and so on) and the addresses that --addresses gives, or some of loopback where the
@@ -140,8 +145,8 @@ pub(crate) struct Perf {
     manager: Option<Managers>,
     #[command(flatten)]
     identity_options: IdentityOptions,
-    /// Addresses of this machine for the ranks, in rank order: fewer than ranks go round, so that several ranks share one [default: one of
-    /// loopback for each]
+    /// The ranks' addresses, in rank order, of this machine, or of those where --rank-launcher starts them: fewer than ranks go round, so that
+    /// several ranks share one [default: one of loopback for each]
     #[arg(long, value_delimiter = ',')]
     addresses: Vec<IpAddr>,
     /// Rate of every link, each way, with --link paced or netns, of all that is in an Ethernet frame; short for --set link.rate
@@ -153,7 +158,8 @@ pub(crate) struct Perf {
     /// Addresses of IPv6, with --link netns or ports: its loopback has one for all
     #[arg(long, conflicts_with = "manager")]
     ipv6: bool,
-    /// Bytes of payload in a full packet, short for --set group.mtu [default: 4096, or 1024 where the link's MTU is smaller]
+    /// Bytes of payload in a full packet, short for --set group.mtu [default: 4096, or 1024 where the link's MTU is smaller or --addresses
+    /// are not of loopback]
     #[arg(long)]
     payload: Option<u64>,
     /// Packets in a message, short for --set group.message [default: as many as one system call takes, 15 of 4096 bytes]
@@ -176,9 +182,9 @@ pub(crate) struct Perf {
     /// Cores of each switch, on loopback: groups are spread over them, and a group's channels (--set group.channels=2)
     #[arg(long, default_value_t = 1, conflicts_with = "manager", value_parser = clap::value_parser!(u16).range(1..=16))]
     cores: u16,
-    /// A program that starts each rank where it is, with the rank's command line as its arguments: tools/rxe-guest/node.sh boots a guest
-    /// with a kernel of its own
-    #[arg(long, value_name = "PROGRAM", conflicts_with = "manager")]
+    /// A program that starts each rank where it is, with the rank's command line as its arguments and its address as QUINCUNX_ADDRESS, and
+    /// passes input and output on: ssh to that machine; tools/rxe-guest/node.sh boots a guest with a kernel of its own
+    #[arg(long, value_name = "PROGRAM")]
     rank_launcher: Option<PathBuf>,
     /// The same for each switch, whose queue pairs are those of a device then, too: for designs whose connections end there (epic-1)
     #[arg(long, value_name = "PROGRAM", requires = "rank_launcher", conflicts_with = "pcap")]
@@ -391,6 +397,12 @@ impl Perf {
     /// What links can honour of a scenario.
     fn links(&self) -> RealLinks {
         match self.link {
+            // Of what lies between machines nobody here knows more than that it takes as much as any Ethernet does.
+            PerfLink::Udp if self.addresses.iter().any(|address| !address.is_loopback()) => {
+                let over_ipv4 = RealLinks { mtu: 1500, is_limited: false };
+                let is_ipv6 = self.addresses.iter().any(IpAddr::is_ipv6);
+                if is_ipv6 { over_ipv4.over_ipv6() } else { over_ipv4 }
+            }
             PerfLink::Udp => RealLinks::LOOPBACK,
             PerfLink::Paced => RealLinks::PACED,
             // A scenario's links have a rate; those that nobody says anything of are as fast as the machine.

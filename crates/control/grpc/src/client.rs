@@ -78,7 +78,7 @@ impl ClientConfig {
 pub enum ClientError {
     /// Nobody there.
     #[error(
-        "expected a manager at {address} within {after}, found none ({reason}); start it, or correct the address"
+        "expected a manager at {address} within {after}, found none ({reason}); start it, or correct the address (--manager, QUINCUNX_MANAGER)"
     )]
     Connect {
         /// Where.
@@ -109,7 +109,7 @@ pub enum ClientError {
     },
     /// Whoever answers is no manager, or one that asks for certificates.
     #[error(
-        "expected a manager that speaks gRPC, found something else ({reason}); if it asks for certificates, show one with --identity, else correct the address"
+        "expected a manager that speaks gRPC, found something else ({reason}); if it asks for certificates, show one (--identity, QUINCUNX_IDENTITY), else correct the address"
     )]
     Protocol {
         /// How it differs.
@@ -183,6 +183,9 @@ pub struct Revocation {
     /// Whether the manager has kept it for the next one.
     pub kept: bool,
 }
+
+/// How long a node that ends waits for the manager to hear of it.
+const FAREWELL: std::time::Duration = std::time::Duration::from_millis(200);
 
 /// Pause between looks at something that is waited for; it doubles up to the longest.
 const POLL: std::time::Duration = std::time::Duration::from_millis(10);
@@ -620,6 +623,19 @@ fn lock_links(links: &Mutex<Vec<LinkReport>>) -> MutexGuard<'_, Vec<LinkReport>>
     links.lock().expect("nothing is done with links that could panic")
 }
 
+/// What ends a stream of instructions.
+enum End {
+    /// The connection is gone, or the manager.
+    Lost(String),
+    /// The manager's word that it wants this node no more.
+    Refused(String),
+}
+
+/// Whether the manager will not take the node again, however often it asks.
+fn is_final(status: &Status) -> bool {
+    matches!(status.code(), tonic::Code::Unauthenticated | tonic::Code::PermissionDenied)
+}
+
 /// What brings instructions from the manager to the node, by way of its agent.
 struct Pump {
     client: ControlClient,
@@ -634,14 +650,22 @@ impl Pump {
     async fn run(self, mut stream: Streaming<proto::Instruction>) {
         loop {
             let reason = match self.read(&mut stream).await {
-                Some(reason) => reason,
+                Some(End::Lost(reason)) => reason,
+                Some(End::Refused(reason)) => {
+                    let _ = self.sender.send(Err(ClientError::Refused(reason)));
+                    return;
+                }
                 // Nobody listens any more.
                 None => return,
             };
             match self.attach_again().await {
-                Some(again) => stream = again,
-                None => {
+                Ok(Some(again)) => stream = again,
+                Ok(None) => {
                     let _ = self.sender.send(Err(ClientError::Lost { reason }));
+                    return;
+                }
+                Err(reason) => {
+                    let _ = self.sender.send(Err(ClientError::Refused(reason)));
                     return;
                 }
             }
@@ -649,12 +673,13 @@ impl Pump {
     }
 
     /// Reads a stream to its end, and says what ended it; nothing if nobody listens.
-    async fn read(&self, stream: &mut Streaming<proto::Instruction>) -> Option<String> {
+    async fn read(&self, stream: &mut Streaming<proto::Instruction>) -> Option<End> {
         loop {
             let instruction = match stream.message().await {
                 Ok(Some(instruction)) => convert::decode_instruction(instruction),
-                Ok(None) => return Some("the manager has stopped".to_string()),
-                Err(status) => return Some(describe(&status)),
+                Ok(None) => return Some(End::Lost("the manager has stopped".to_string())),
+                Err(status) if is_final(&status) => return Some(End::Refused(status.message().to_owned())),
+                Err(status) => return Some(End::Lost(describe(&status))),
             };
             match instruction {
                 Ok(instruction) => self.take(instruction).ok()?,
@@ -700,8 +725,9 @@ impl Pump {
         Ok(())
     }
 
-    /// Attaches again with what the node has, for as long as it may try.
-    async fn attach_again(&self) -> Option<Streaming<proto::Instruction>> {
+    /// Attaches again with what the node has, for as long as it may try; nothing if that is over, and the manager's word if it wants this
+    /// node no more.
+    async fn attach_again(&self) -> Result<Option<Streaming<proto::Instruction>>, String> {
         let end = Instant::now() + std::time::Duration::from(self.client.config.patience);
         while Instant::now() < end {
             let held = lock(&self.agent).held();
@@ -710,20 +736,27 @@ impl Pump {
             let description = NodeDescription { links, ..self.description.clone() };
             let attaching = stub.attach(attach_request(&description, &held));
             // The manager may still take the earlier connection for alive.
-            if let Ok(Ok(response)) =
-                tokio::time::timeout(self.client.config.connect_timeout.into(), attaching).await
-            {
-                return Some(response.into_inner());
+            match tokio::time::timeout(self.client.config.connect_timeout.into(), attaching).await {
+                Ok(Ok(response)) => return Ok(Some(response.into_inner())),
+                Ok(Err(status)) if is_final(&status) => return Err(status.message().to_owned()),
+                _ => tokio::time::sleep(POLL).await,
             }
-            tokio::time::sleep(POLL).await;
         }
-        None
+        Ok(None)
     }
 }
 
 impl Drop for Attachment {
-    /// Dropping the stream detaches the node.
+    /// Says that the node ends in order, and waits for that a moment; dropping the stream detaches it.
     fn drop(&mut self) {
+        if !self.pump.is_finished() {
+            let Reporter { client, node, .. } = &self.reporter;
+            let (mut stub, request) = (client.stub.clone(), proto::DetachRequest { node: node.clone() });
+            client.background.runtime().block_on(async {
+                // Whoever cannot say it counts as gone.
+                let _ = tokio::time::timeout(FAREWELL, stub.detach(request)).await;
+            });
+        }
         self.pump.abort();
     }
 }

@@ -540,6 +540,19 @@ fn encode_fallback(fallback: &Fallback) -> proto::Fallback {
         Fallback::PortTaken { switch, link, holders } => {
             (switch.as_str(), Lack::Port(proto::PortTaken { link: link.clone() }), &holders[..])
         }
+        Fallback::GroupQuota { owner, limit, holders } => {
+            let lack = proto::GroupQuota { owner: owner.clone(), limit: *limit };
+            ("", Lack::GroupQuota(lack), &holders[..])
+        }
+        Fallback::MemoryQuota { owner, limit, wanted, holders } => {
+            let (limit_bytes, wanted_bytes) = (limit.bytes(), wanted.bytes());
+            let lack = proto::MemoryQuota { owner: owner.clone(), limit_bytes, wanted_bytes };
+            ("", Lack::MemoryQuota(lack), &holders[..])
+        }
+        Fallback::Draining { design, members, switches } => {
+            let (design, members, switches) = (design.clone(), members.clone(), switches.clone());
+            ("", Lack::Draining(proto::Draining { design, members, switches }), &[][..])
+        }
         Fallback::NoTree { design, policy, members, holders } => {
             let (design, policy, members) = (design.clone(), policy.clone(), members.clone());
             ("", Lack::Tree(proto::NoTree { design, policy, members }), &holders[..])
@@ -579,6 +592,16 @@ fn decode_fallback(fallback: proto::Fallback) -> Decoded<Fallback> {
             Fallback::FanIn { switch, needed: needed?, most: most? }
         }
         Lack::Port(proto::PortTaken { link }) => Fallback::PortTaken { switch, link, holders },
+        Lack::GroupQuota(proto::GroupQuota { owner, limit }) => {
+            Fallback::GroupQuota { owner, limit, holders }
+        }
+        Lack::MemoryQuota(proto::MemoryQuota { owner, limit_bytes, wanted_bytes }) => {
+            let [limit, wanted] = [limit_bytes, wanted_bytes].map(ByteCount::new);
+            Fallback::MemoryQuota { owner, limit, wanted, holders }
+        }
+        Lack::Draining(proto::Draining { design, members, switches }) => {
+            Fallback::Draining { design, members, switches }
+        }
         Lack::Tree(proto::NoTree { design, policy, members }) => {
             Fallback::NoTree { design, policy, members, holders }
         }

@@ -117,7 +117,7 @@ impl Identity {
         Err(Forbidden {
             expected: format!("the certificate of node \"{}\"", start_of(node)),
             found: self.to_string(),
-            remedy: "nodes speak for themselves alone; a tenant's hosts have names such as TENANT/NAME",
+            remedy: "nodes speak for themselves alone; a tenant's hosts have names such as TENANT/NAME (QUINCUNX_JOB=TENANT/NAME, --name)",
         })
     }
 }

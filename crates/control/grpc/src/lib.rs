@@ -8,6 +8,7 @@ mod address;
 mod asking;
 mod audit;
 mod authority;
+mod bereaved;
 mod calls;
 mod client;
 mod connector;

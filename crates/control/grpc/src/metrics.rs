@@ -36,6 +36,9 @@ impl ManagerMetrics {
             Fallback::SwitchEndpoints { .. } => "switch_queue_pairs",
             Fallback::FanIn { .. } => "switch_fan_in",
             Fallback::PortTaken { .. } => "switch_port",
+            Fallback::GroupQuota { .. } => "group_quota",
+            Fallback::MemoryQuota { .. } => "memory_quota",
+            Fallback::Draining { .. } => "draining",
             Fallback::NoTree { .. } => "no_tree",
         };
         let switch = switch_of(lack).unwrap_or_default().to_owned();

@@ -1,6 +1,7 @@
 //! What each tenant may have, and how often each may ask.
 
 use crate::Identity;
+use quincunx_control::{Allowance, Allowances};
 use quincunx_units::ByteCount;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -10,7 +11,7 @@ use std::time::Instant;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Quota {
-    /// Groups at once.
+    /// Groups in switches at once.
     pub groups: Option<u32>,
     /// Memory of all switches together.
     pub switch_memory: Option<ByteCount>,
@@ -37,22 +38,27 @@ const NODE_CALLS: u32 = 2000;
 /// Identities whose last calls are remembered; each is one of the authority's certificates.
 const REMEMBERED: usize = 1 << 16;
 
-/// What was too much.
+/// Somebody asks too often.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub(crate) enum OverQuota {
-    #[error(
-        "expected tenant {tenant} to have at most {limit} groups, found another asked for; destroy one, or ask the operator for more"
-    )]
-    Groups { tenant: String, limit: u32 },
-    #[error(
-        "expected tenant {tenant} to hold at most {limit} of switch memory, found {wanted} with this group; make it smaller, destroy another, or ask the operator for more"
-    )]
-    Memory { tenant: String, limit: ByteCount, wanted: ByteCount },
-    #[error("expected at most {limit} calls a second of {who}, found more; wait a second")]
-    Rate { who: String, limit: u32 },
+#[error("expected at most {limit} calls a second of {who}, found more; wait a second")]
+pub(crate) struct TooOften {
+    who: String,
+    limit: u32,
+}
+
+impl Quota {
+    const fn allowance(&self) -> Allowance {
+        Allowance { groups: self.groups, switch_memory: self.switch_memory }
+    }
 }
 
 impl Quotas {
+    /// What of it is for the manager to see to.
+    pub(crate) fn allowances(&self) -> Allowances {
+        let of = |(tenant, quota): (&String, &Quota)| (tenant.clone(), quota.allowance());
+        Allowances { default: self.default.allowance(), owners: self.tenants.iter().map(of).collect() }
+    }
+
     pub(crate) fn of(&self, tenant: &str) -> Quota {
         let own = self.tenants.get(tenant).copied().unwrap_or_default();
         Quota {
@@ -85,7 +91,7 @@ impl Rates {
         as_node: bool,
         quotas: &Quotas,
         now: Instant,
-    ) -> Result<(), (OverQuota, bool)> {
+    ) -> Result<(), (TooOften, bool)> {
         if who.is_operator() {
             return Ok(());
         }
@@ -110,7 +116,7 @@ impl Rates {
         if is_news {
             bucket.told = Some(now);
         }
-        Err((OverQuota::Rate { who: who.to_string(), limit }, is_news))
+        Err((TooOften { who: who.to_string(), limit }, is_news))
     }
 }
 

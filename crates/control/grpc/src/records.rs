@@ -170,11 +170,6 @@ impl Records {
         manager.holdings(node).into_iter().map(held).collect()
     }
 
-    /// A tenant's groups.
-    pub(crate) fn of(&self, tenant: &str) -> impl Iterator<Item = GroupId> {
-        self.groups.iter().filter(move |(_, record)| record.tenant == tenant).map(|(&group, _)| group)
-    }
-
     fn named<'a>(&'a self, name: &'a str, tenant: &'a str) -> impl Iterator<Item = (GroupId, &'a Record)> {
         self.groups
             .iter()
@@ -210,6 +205,9 @@ pub(crate) fn switch_of(lack: &Fallback) -> Option<&str> {
         | Fallback::SwitchEndpoints { switch, .. }
         | Fallback::FanIn { switch, .. }
         | Fallback::PortTaken { switch, .. } => Some(switch),
-        Fallback::NoTree { .. } => None,
+        Fallback::GroupQuota { .. }
+        | Fallback::MemoryQuota { .. }
+        | Fallback::Draining { .. }
+        | Fallback::NoTree { .. } => None,
     }
 }

@@ -1,6 +1,7 @@
 //! Whose certificates are not heard any more: by the name that they carry, or one by its serial number.
 
 use std::collections::BTreeSet;
+use tonic::Status;
 use tonic::transport::CertificateDer;
 use webpki::EndEntityCert;
 
@@ -59,6 +60,13 @@ impl Revoked {
         let serial = (!serial.is_empty()).then(|| format!("serial/{serial}"));
         names.chain(serial).find_map(|name| self.0.get(&name).map(String::as_str))
     }
+}
+
+/// What whoever shows a revoked certificate hears.
+pub(crate) fn refusal(revoked: &str) -> Status {
+    Status::unauthenticated(format!(
+        "expected a certificate that counts, found one that is revoked ({revoked}); ask the operator for another"
+    ))
 }
 
 /// The serial number of a certificate, in hexadecimal digits; empty if it has none.

@@ -3,15 +3,15 @@
 
 use crate::identity::Forbidden;
 use crate::passed::Passed;
-use crate::quota::OverQuota;
+use crate::quota::TooOften;
 use crate::records::Record;
-use crate::revoked::{Revoked, serial_of};
+use crate::revoked::{Revoked, refusal, serial_of};
 use crate::state::{Caller, Instructions, Shared, State, Stream};
 use crate::{Identity, convert, proto};
 use proto::ask_group_request::Group as Wanted;
 use proto::control_server::Control;
 use quincunx_collective::GroupId;
-use quincunx_control::{Action, AttachError, GroupRequest, InitGroupError, Report, ReportError, Role};
+use quincunx_control::{AttachError, GroupRequest, InitGroupError, Report, ReportError, Role};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -50,15 +50,15 @@ impl Service {
         } else {
             (Identity::local(), String::new())
         };
-        Asker { who, serial, peer: request.remote_addr(), call, changes, is_silent: false }
+        // A socket for both families has those of IPv4 within IPv6, and agents name them as they are.
+        let peer = request.remote_addr().map(|peer| SocketAddr::new(peer.ip().to_canonical(), peer.port()));
+        Asker { who, serial, peer, call, changes, is_silent: false }
     }
 
     /// Whether it may ask at all, and does not ask too often.
     fn take(&self, asker: &mut Asker, state: &mut State, as_node: bool) -> Result<(), Status> {
         if let Some(revoked) = state.revoked.find(&asker.who, &asker.serial) {
-            return Err(Status::unauthenticated(format!(
-                "expected a certificate that counts, found one that is revoked ({revoked}); ask the operator for another"
-            )));
+            return Err(refusal(revoked));
         }
         let State { rates, quotas, .. } = state;
         rates.take(&asker.who, as_node, quotas, Instant::now()).map_err(|(over, is_news)| {
@@ -110,6 +110,11 @@ impl Service {
         asker.who.check_attaches(&node)?;
         self.take(asker, &mut state, true)?;
         let (name, role, address) = (node.name.clone(), node.role, node.address_list());
+        // One that comes back with what it had is still the same.
+        if let Some(over) = state.bereaved.find(&name).filter(|_| held.is_empty()) {
+            tracing::warn!(node = name, reason = %over, "node refused");
+            return Err(Status::failed_precondition(over.to_string()));
+        }
         let mut actions = Vec::new();
         state.manager.attach(node, &held, &mut actions).map_err(|error| {
             tracing::warn!(node = name, reason = %error, "node refused");
@@ -129,6 +134,7 @@ impl Service {
             who: asker.who.clone(),
             serial: asker.serial.clone(),
             is_passed_on: false,
+            leaves: false,
         };
         state.attached(name.clone(), stream);
         self.shared.perform(&mut state, actions);
@@ -220,31 +226,10 @@ impl Service {
             state.records.note_refusal(record, status.message().to_owned());
             return Err(status);
         }
-        if let Err(over) = state.check_group_quota(&tenant) {
-            let status = Status::from(over);
-            state.records.note_refusal(record, status.message().to_owned());
-            return Err(status);
-        }
         let request = state.request();
-        state.records.ask(request, record.clone());
+        state.records.ask(request, record);
         let mut actions = Vec::new();
         state.manager.init_group(request, &wanted, &mut actions);
-        let begun = actions.iter().find_map(|action| match action {
-            Action::Begin { group, .. } => Some(*group),
-            _ => None,
-        });
-        if let Some(group) = begun
-            && let Err(over) = state.check_memory_quota(&tenant, Some(group))
-        {
-            // Nobody has been told of it yet; that its number is given away is kept all the same.
-            state.manager.withdraw(group);
-            actions.retain(|action| matches!(action, Action::Keep(_)));
-            state.records.drop_pending(request);
-            self.shared.perform(&mut state, actions);
-            let status = Status::from(over);
-            state.records.note_refusal(record, status.message().to_owned());
-            return Err(status);
-        }
         let (sender, answer) = oneshot::channel();
         state.callers.insert(request, sender);
         self.shared.perform(&mut state, actions);
@@ -283,15 +268,6 @@ impl Service {
             Status::new(init_code(&error), error.to_string())
         })?;
         let mut state = self.shared.lock();
-        // It may have waited for room, and others of the tenant's have come meanwhile.
-        if let Err(over) = state.check_memory_quota(asker.who.owner(), None) {
-            let mut actions = Vec::new();
-            let end = state.request();
-            let _ = state.manager.destroy_group(end, group.group, &mut actions);
-            state.records.forget(group.group);
-            self.shared.perform(&mut state, actions);
-            return Err(over.into());
-        }
         let lack = group.fallback.as_ref().map(ToString::to_string);
         if let Some(lack) = &group.fallback {
             state.metrics.note_fallback(lack);
@@ -427,6 +403,17 @@ impl Service {
         Ok(Response::new(proto::UpdateLinksResponse {}))
     }
 
+    fn try_detach(&self, asker: &mut Asker, node: &str) -> Result<Response<proto::DetachResponse>, Status> {
+        let mut state = self.shared.lock();
+        self.take(asker, &mut state, true)?;
+        asker.who.check_is(node)?;
+        Self::check_connection(asker, &state, node)?;
+        if let Some(stream) = state.streams.get_mut(node) {
+            stream.leaves = true;
+        }
+        Ok(Response::new(proto::DetachResponse {}))
+    }
+
     fn try_relay(
         &self,
         asker: &mut Asker,
@@ -522,7 +509,10 @@ impl Control for Service {
 
     async fn attach(&self, request: Request<proto::AttachRequest>) -> Result<Response<Instructions>, Status> {
         let mut asker = self.asker(&request, "Attach", true);
-        let what = request.get_ref().node.as_ref().map(|node| format!("node {}", start_of(&node.name)));
+        let node = request.get_ref().node.as_ref();
+        let what = node.map(|node| format!("node {}", start_of(&node.name)));
+        let name = node.map(|node| node.name.clone()).unwrap_or_default();
+        self.shared.outlast(&name).await;
         let result = self.try_attach(&mut asker, request.into_inner());
         self.close(&asker, &what.unwrap_or_default(), result)
     }
@@ -551,7 +541,8 @@ impl Control for Service {
             Ok(Some(group)) => format!(" as group {}", group.group),
             _ => String::new(),
         };
-        let what = format!("{design} for {members} members, called \"{name}\"{number}");
+        let called = if name.is_empty() { String::new() } else { format!(", called \"{name}\"") };
+        let what = format!("{design} for {members} members{called}{number}");
         self.close(&asker, &what, result)
     }
 
@@ -602,6 +593,16 @@ impl Control for Service {
         let what = format!("node {}, {}", start_of(&message.node), if message.drains { "on" } else { "off" });
         let result = self.try_drain_node(&mut asker, &message);
         self.close(&asker, &what, result)
+    }
+
+    async fn detach(
+        &self,
+        request: Request<proto::DetachRequest>,
+    ) -> Result<Response<proto::DetachResponse>, Status> {
+        let mut asker = self.asker(&request, "Detach", false);
+        let proto::DetachRequest { node } = request.into_inner();
+        let result = self.try_detach(&mut asker, &node);
+        self.close(&asker, &node, result)
     }
 
     async fn update_links(
@@ -699,8 +700,8 @@ impl From<Forbidden> for Status {
     }
 }
 
-impl From<OverQuota> for Status {
-    fn from(over: OverQuota) -> Self {
+impl From<TooOften> for Status {
+    fn from(over: TooOften) -> Self {
         Self::resource_exhausted(over.to_string())
     }
 }

@@ -2,13 +2,14 @@
 //! connection drops the stream, whatever the cause, the node is detached.
 
 use crate::audit::{Audit, Entry};
+use crate::bereaved::Bereaved;
 use crate::events::Events;
 use crate::metrics::ManagerMetrics;
 use crate::passed::{Passed, PassedOn};
 use crate::questions::Questions;
-use crate::quota::{OverQuota, Quotas, Rates};
+use crate::quota::{Quotas, Rates};
 use crate::records::{Held, NameError, Record, Records};
-use crate::revoked::Revoked;
+use crate::revoked::{Revoked, refusal};
 use crate::status::{Explanation, GroupName, GroupStatus, Holder, NodeStatus, OTHERS};
 use crate::store::{Store, StoreError};
 use crate::{Identity, NodePaths, RankArrivals, TimedCall, convert, proto};
@@ -75,6 +76,7 @@ pub(crate) struct State {
     pub(crate) metrics: Arc<ManagerMetrics>,
     pub(crate) events: Events,
     pub(crate) revoked: Revoked,
+    pub(crate) bereaved: Bereaved,
     /// Connections by way of agents.
     pub(crate) passed: PassedOn,
     audit: Option<Audit>,
@@ -89,6 +91,9 @@ pub(crate) struct State {
 
 /// What its groups hear of a node that has ended.
 const GONE: &str = "its connection to the manager is gone";
+
+/// How long ranks may take to end when their job is over, until whoever comes for it is refused.
+const LINGERING: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// After so long without a node that attaches those of an earlier manager are taken to be there.
 const QUIET: std::time::Duration = std::time::Duration::from_millis(250);
@@ -106,6 +111,8 @@ pub(crate) struct Stream {
     pub(crate) serial: String,
     /// Whether an agent passes it on, and has not said that the node has closed it.
     pub(crate) is_passed_on: bool,
+    /// Whether the node has said that it is about to end.
+    pub(crate) leaves: bool,
 }
 
 impl Stream {
@@ -122,13 +129,14 @@ pub(crate) struct Shared(Mutex<State>);
 
 impl Shared {
     pub(crate) fn new(
-        manager: Manager,
+        mut manager: Manager,
         quotas: Quotas,
         metrics: Arc<ManagerMetrics>,
         audit: Option<Audit>,
         store: Option<Box<dyn Store>>,
         lost: mpsc::Sender<StoreError>,
     ) -> Self {
+        manager.allow(quotas.allowances());
         Self(Mutex::new(State {
             manager,
             journal: Journal::default(),
@@ -149,6 +157,7 @@ impl Shared {
             metrics,
             events: Events::default(),
             revoked: Revoked::default(),
+            bereaved: Bereaved::default(),
             passed: PassedOn::default(),
             audit,
             store,
@@ -164,6 +173,14 @@ impl Shared {
         let now = Instant::ZERO + state.started.elapsed().into();
         state.manager.advance(now);
         state
+    }
+
+    /// Waits until nobody is left of a job that has lost a host of that name, for a while: the rest of it may be about to end.
+    pub(crate) async fn outlast(&self, name: &str) {
+        let end = std::time::Instant::now() + LINGERING;
+        while self.lock().bereaved.find(name).is_some() && std::time::Instant::now() < end {
+            tokio::time::sleep(LINGERING / 20).await;
+        }
     }
 
     /// Waits until the nodes of an earlier manager have come back, these and others, as far as they do in time: who decides before knows
@@ -201,7 +218,11 @@ impl Shared {
         let over: Vec<String> = over.collect();
         let mut actions = Vec::new();
         for node in &over {
-            state.streams.remove(node);
+            if let Some(stream) = state.streams.remove(node) {
+                // The last that the node hears. One that takes nothing hears it when it asks again.
+                let revoked = state.revoked.find(&stream.who, &stream.serial).unwrap_or(who);
+                let _ = stream.sender.try_send(Err(refusal(revoked)));
+            }
             state.manager.detach(node, "its certificate is revoked", &mut actions);
         }
         self.perform(state, actions);
@@ -217,6 +238,7 @@ impl Shared {
         let mut actions = Vec::new();
         for node in state.passed.end(passed) {
             state.events.trouble(format!("{node} is gone"));
+            state.note_bereaved(&node);
             state.manager.give_up_node(&node, GONE, &mut actions);
         }
         self.perform(state, actions);
@@ -261,15 +283,6 @@ impl Shared {
                         made.map(|made| (made.design, made.recreated)).unwrap_or_default();
                     let reason = recreated.map(|recreated| recreated.failure.to_string());
                     tracing::warn!(%from, %group, design, reason, "group made anew");
-                    // On what is left it may take more than before.
-                    let tenant =
-                        state.records.get(group).map(|record| record.tenant.clone()).unwrap_or_default();
-                    if let Err(over) = state.check_memory_quota(&tenant, None) {
-                        let reason = format!("it was made anew where it takes more: {over}");
-                        let mut actions = Vec::new();
-                        state.manager.give_up(group, reason, &mut actions);
-                        state.journal.add(actions);
-                    }
                 }
                 Action::GivenBack { group } => {
                     state.records.forget(group);
@@ -376,6 +389,8 @@ impl Drop for Instructions {
         let mut state = self.shared.lock();
         let mut actions = Vec::new();
         let stream = state.streams.remove(&self.node);
+        state.bereaved.leave(&self.node);
+        let leaves = stream.as_ref().is_some_and(|stream| stream.leaves);
         let lost = stream.filter(|stream| stream.is_passed_on).and_then(|stream| stream.passed());
         match lost {
             Some(passed) => {
@@ -386,8 +401,14 @@ impl Drop for Instructions {
                 state.manager.lose_sight(&self.node, reason, &mut actions);
             }
             None => {
-                tracing::warn!(node = self.node, "node gone");
-                state.events.trouble(format!("{} is gone", self.node));
+                if leaves {
+                    tracing::info!(node = self.node, "node ended");
+                    state.events.note(format!("{} has ended", self.node));
+                } else {
+                    tracing::warn!(node = self.node, "node gone");
+                    state.events.trouble(format!("{} is gone", self.node));
+                }
+                state.note_bereaved(&self.node);
                 state.manager.disconnect(&self.node, GONE, &mut actions);
             }
         }
@@ -406,6 +427,15 @@ impl State {
         self.last_attach = std::time::Instant::now();
         stream.is_passed_on = stream.passed().is_some_and(|by| self.passed.attach(&node, &by));
         self.streams.insert(node, stream);
+    }
+
+    /// A host is about to be lost to its groups, whose other ranks are left.
+    fn note_bereaved(&mut self, node: &str) {
+        let of_node = self.manager.groups().filter(|group| !group.state.is_over());
+        for group in of_node.filter(|group| group.members.iter().any(|member| member == node)) {
+            let others = group.members.iter().filter(|member| self.streams.contains_key(*member));
+            self.bereaved.note(node, group.group, others.cloned());
+        }
     }
 
     /// Has a node hear something that the manager has not decided; nothing happens if it is not there.
@@ -455,34 +485,6 @@ impl State {
     /// Whether somebody may make groups of a host.
     pub(crate) fn may_use(&self, who: &Identity, host: &str) -> bool {
         who.is_operator() || self.streams.get(host).is_some_and(|stream| who.owns(&stream.tenant))
-    }
-
-    /// Whether a tenant may have one group more.
-    pub(crate) fn check_group_quota(&self, tenant: &str) -> Result<(), OverQuota> {
-        let Some(limit) = self.quotas.of(tenant).groups.filter(|_| !tenant.is_empty()) else { return Ok(()) };
-        if self.living(tenant).count() < limit as usize {
-            return Ok(());
-        }
-        Err(OverQuota::Groups { tenant: tenant.into(), limit })
-    }
-
-    /// Whether a tenant may have what it has.
-    pub(crate) fn check_memory_quota(&self, tenant: &str, begun: Option<GroupId>) -> Result<(), OverQuota> {
-        let limit = self.quotas.of(tenant).switch_memory.filter(|_| !tenant.is_empty());
-        let Some(limit) = limit else { return Ok(()) };
-        let new = begun.and_then(|group| self.manager.group(group));
-        let held = self.living(tenant).chain(new).flat_map(|group| group.switches).map(|held| held.memory);
-        let wanted: ByteCount = held.sum();
-        if wanted <= limit {
-            return Ok(());
-        }
-        Err(OverQuota::Memory { tenant: tenant.into(), limit, wanted })
-    }
-
-    /// A tenant's groups that have not failed.
-    fn living(&self, tenant: &str) -> impl Iterator<Item = GroupSummary> {
-        let groups = self.records.of(tenant).filter_map(|group| self.manager.group(group));
-        groups.filter(|group| !matches!(group.state, GroupState::Failed(_)))
     }
 
     /// A group with what was asked for.

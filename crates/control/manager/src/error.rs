@@ -223,6 +223,48 @@ pub enum Fallback {
         /// Who has it.
         holders: Vec<Holder>,
     },
+    /// The owner may have no more groups in switches.
+    #[error(
+        "expected tenant {owner} to have at most {limit} groups in switches, found another asked for{}; {REMEDY_QUOTA}",
+        Held(holders)
+    )]
+    GroupQuota {
+        /// Whose the group is.
+        owner: String,
+        /// How many he may have.
+        limit: u32,
+        /// Those that he has.
+        holders: Vec<Holder>,
+    },
+    /// The owner may have no more memory of switches.
+    #[error(
+        "expected tenant {owner} to hold at most {limit} of switch memory, found {wanted} with this group{}; {REMEDY_QUOTA}",
+        Held(holders)
+    )]
+    MemoryQuota {
+        /// Whose the group is.
+        owner: String,
+        /// How much he may have, of all switches together.
+        limit: ByteCount,
+        /// How much that would be.
+        wanted: ByteCount,
+        /// His groups that hold some.
+        holders: Vec<Holder>,
+    },
+    /// The switches that could do it take no new groups.
+    #[error(
+        "expected a switch that runs {design} for {} and takes new groups, found {} draining; wait, or `quincunx nodes undrain` one",
+        first(members),
+        quoted(switches)
+    )]
+    Draining {
+        /// The design.
+        design: String,
+        /// Members that no tree with the others reaches.
+        members: Vec<String>,
+        /// Switches that run the design, and drain.
+        switches: Vec<String>,
+    },
     /// No tree reaches all members.
     #[error(
         "expected a tree of switches that run {design} to reach {}, found none by policy {policy}{}; {REMEDY_TREE}",
@@ -242,6 +284,7 @@ pub enum Fallback {
 }
 
 const REMEDY_MEMORY: &str = "destroy a group, or ask for less (group.window, group.message)";
+const REMEDY_QUOTA: &str = "end one, make it smaller, or ask the operator for more";
 const REMEDY_TREE: &str =
     "destroy a group in the way, choose another policy, or start switches nearer to the members";
 
@@ -256,6 +299,17 @@ fn first(names: &[String]) -> String {
         [one] => format!("\"{one}\""),
         [one, rest @ ..] => format!("\"{one}\" and {} others", rest.len()),
     }
+}
+
+/// Some of them, by name.
+fn quoted(names: &[String]) -> String {
+    /// A line names so many.
+    const NAMED: usize = 3;
+    let mut text: Vec<String> = names.iter().take(NAMED).map(|name| format!("\"{name}\"")).collect();
+    if let more @ 1.. = names.len().saturating_sub(NAMED) {
+        text.push(format!("{more} others"));
+    }
+    text.join(", ")
 }
 
 /// There is no such group.

@@ -10,6 +10,7 @@
 extern crate alloc;
 
 mod agent;
+mod allowance;
 mod calls;
 mod engine;
 mod error;
@@ -29,6 +30,7 @@ mod shared;
 pub mod tree;
 
 pub use agent::{Agent, AgentAction};
+pub use allowance::{Allowance, Allowances};
 pub use calls::{AwaitedMessage, Call, Place, Standing};
 pub use engine::{
     AgentNode, ClientNode, ControlCommand, ControlConfig, ControlDrop, ControlEvent, ControlNode,

@@ -28,8 +28,8 @@ use crate::map::Map;
 use crate::mutation::Mutation;
 use crate::policy::{self, Policy};
 use crate::{
-    Fallback, GroupFailure, GroupRequest, GroupState, GroupSummary, Holding, InitGroupError, NodeDescription,
-    RecreatedGroup, ReportError, Role, UnknownGroup,
+    Allowances, Fallback, GroupFailure, GroupRequest, GroupState, GroupSummary, Holding, InitGroupError,
+    NodeDescription, RecreatedGroup, ReportError, Role, UnknownGroup,
 };
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -53,6 +53,9 @@ use quincunx_wire::Psn;
 pub struct ManagerConfig {
     /// How long the nodes of a group have to install it, and to forget it.
     pub install_timeout: Duration,
+    /// How long nodes of a group that is made anew have to stop, and to install it again: as long as a process may be stopped, or a network
+    /// away.
+    pub remake_timeout: Duration,
     /// How long a node that was lost may take to come back, with all that it had.
     pub return_timeout: Duration,
     /// How long nodes may take to come back to a manager that has started again, or by way of an agent that has.
@@ -70,6 +73,7 @@ impl Default for ManagerConfig {
     fn default() -> Self {
         Self {
             install_timeout: Duration::from_secs(2),
+            remake_timeout: Duration::from_secs(2),
             return_timeout: Duration::ZERO,
             restart_timeout: Duration::from_secs(5),
             fallback: None,
@@ -87,6 +91,7 @@ const NUMBERS: u32 = 64;
 pub struct Manager {
     catalog: Catalog,
     config: ManagerConfig,
+    allowances: Allowances,
     now: Instant,
     nodes: Nodes,
     map: Map,
@@ -111,6 +116,7 @@ impl Manager {
         Self {
             catalog,
             config,
+            allowances: Allowances::default(),
             now: Instant::ZERO,
             nodes: Nodes::default(),
             map: Map::default(),
@@ -132,7 +138,12 @@ impl Manager {
     /// This manager, started again from what was kept.
     pub(crate) fn again(&self, numbers: u32, records: Vec<GroupRecord>, out: &mut Vec<Action>) -> Self {
         let again = Self::restore(self.catalog, self.config, numbers, records, out);
-        Self { now: self.now, mutation: self.mutation, ..again }
+        Self { now: self.now, mutation: self.mutation, allowances: self.allowances.clone(), ..again }
+    }
+
+    /// What owners of groups may hold of switches from now on; what they hold stays.
+    pub fn allow(&mut self, allowances: Allowances) {
+        self.allowances = allowances;
     }
 
     /// It is `now`, or later: to be said before every other call.
@@ -195,15 +206,6 @@ impl Manager {
             let gone = |request| Action::Answer { request, answer: Err(InitGroupError::Destroyed) };
             out.extend(requests.into_iter().map(gone));
         }
-    }
-
-    /// Takes back a group of which nobody has been told: its [`Action::Begin`] and what followed that is not carried out.
-    pub fn withdraw(&mut self, group: GroupId) {
-        if let Some(entry) = self.groups.remove(&group) {
-            self.map.fell(group);
-            entry.nodes.iter().for_each(|node| self.nodes.release(node, group));
-        }
-        self.check();
     }
 
     /// A caller has gone away before the answer: of [`init_group`](Self::init_group) nobody would ever destroy its
@@ -523,10 +525,16 @@ impl Manager {
             out.push(Action::Recreate { from, group });
         }
         self.groups.insert(group, entry);
-        let (timer, after) = (ManagerTimer::Install(group), self.config.install_timeout);
+        let (timer, after) =
+            (ManagerTimer::Install(group), self.patience(self.groups[&group].recreated.is_some()));
         out.push(Action::SetTimer { timer, after });
         let instruct = |(node, instruction)| Action::Instruct { node, instruction };
         out.extend(instructions.into_iter().map(instruct));
+    }
+
+    /// How long nodes have to install a group, or one that is made anew.
+    fn patience(&self, is_anew: bool) -> Duration {
+        if is_anew { self.config.remake_timeout } else { self.config.install_timeout }
     }
 
     /// Blocks at switches that the group may have a place in, by their holders.

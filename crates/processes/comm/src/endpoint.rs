@@ -17,7 +17,7 @@ use quincunx_sockets::UdpOptions;
 use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::Framing;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{SendError, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
@@ -25,6 +25,9 @@ use std::time::Instant;
 
 /// How long ranks that close wait for each other.
 const CLOSE_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// The longest name that the manager takes for a group.
+const LONGEST_NAME: usize = 64;
 
 /// Messages in flight that serve well on real links.
 const WINDOW: u32 = 4;
@@ -47,6 +50,8 @@ pub(crate) struct Inner {
     has_released: AtomicBool,
     /// Why the last group that this process asked for runs among its hosts.
     fallback: Mutex<Option<String>>,
+    /// Groups that it has asked for.
+    made: AtomicU32,
     is_closed: AtomicBool,
     address: IpAddr,
 }
@@ -78,7 +83,7 @@ impl Endpoint {
     /// If the options make no sense, or socket or manager cannot be had.
     pub fn attach(catalog: Catalog, options: Options) -> Result<Self, CommError> {
         options.check()?;
-        let options = options.of_tenant()?;
+        let options = options.named()?;
         let design = catalog.find(&options.design, FabricKind::Tree)?;
         if design.about().framing != Framing::RoceV2 {
             return Err(CommError::misuse(
@@ -166,6 +171,7 @@ impl Endpoint {
             end,
             has_released: AtomicBool::new(false),
             fallback: Mutex::new(None),
+            made: AtomicU32::new(0),
             is_closed: AtomicBool::new(false),
             address,
         })))
@@ -190,9 +196,23 @@ impl Endpoint {
             settings: self.settings(design)?,
             ..GroupRequest::new(names.clone(), design, ByteCount::new(1 << 20))
         };
-        let made = self.0.client.init_group(&request)?;
+        let name = self.group_name(members);
+        let made = self.0.client.init_named_group(&name, &request)?.summary;
         let fallback = made.fallback.map(|lack| lack.to_string());
-        *self.0.fallback.lock().unwrap_or_else(PoisonError::into_inner) = fallback;
+        let before = {
+            let mut last = self.0.fallback.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *last, fallback.clone())
+        };
+        // Said once, not for each group of a row.
+        if let Some(why) =
+            fallback.filter(|why| before.as_ref() != Some(why) && options.notice > Duration::ZERO)
+        {
+            let Options { design: asked, .. } = options;
+            eprintln!(
+                "quincunx: group {} runs {} among its hosts, not {asked}: {why}",
+                made.group, made.design
+            );
+        }
         let tree = made.group;
         let writes = self.0.catalog.on(FabricKind::Mesh).find(|design| design.about().writes);
         let Some(writes) = writes else { return Ok([tree.0, tree.0]) };
@@ -202,14 +222,34 @@ impl Endpoint {
             mesh: self.servers(members),
             ..GroupRequest::new(names, writes, ByteCount::new(0))
         };
-        match self.0.client.init_group(&request) {
-            Ok(mesh) => Ok([tree.0, mesh.group.0]),
+        let name = if name.is_empty() { name } else { format!("{name}/messages") };
+        match self.0.client.init_named_group(&name, &request) {
+            Ok(mesh) => Ok([tree.0, mesh.summary.group.0]),
             Err(error) => {
                 // Nobody will join it. If the manager does not answer, nobody can end it.
                 let _ = self.0.client.destroy_group(tree);
                 Err(error.into())
             }
         }
+    }
+
+    /// What operators call a group that this rank makes: by the job, `all` or the first and last of its ranks, and but for the first of all ranks,
+    /// who has made it and how many before. None where the job's name is none for a group.
+    fn group_name(&self, members: &[u16]) -> String {
+        let Options { job, rank, world, .. } = &self.0.options;
+        let made = self.0.made.fetch_add(1, Ordering::Relaxed);
+        let ranks = match members {
+            _ if members.len() == usize::from(*world) => "all".to_owned(),
+            [first, .., last] => format!("{first}-{last}"),
+            _ => String::new(),
+        };
+        let name = match (*rank, made) {
+            (0, 0) if ranks == "all" => format!("{job}{ranks}"),
+            _ => format!("{job}{ranks}.{rank}.{made}"),
+        };
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./".contains(letter);
+        let is_short = name.len() + "/messages".len() <= LONGEST_NAME;
+        if is_short && name.chars().all(is_plain) { name } else { String::new() }
     }
 
     /// Gives a group back, without waiting: it may be called by whoever collects garbage.

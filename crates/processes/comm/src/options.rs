@@ -39,7 +39,8 @@ pub struct Options {
     /// How long a collective may take.
     pub limit: Duration,
     /// After how long a rank that waits in a collective has it said on standard error whom for, and again after twice as long each time; zero:
-    /// never. One line for all who wait: the first of them prints it.
+    /// never. One line for all who wait: the first of them prints it. Who asks for a group says there, too, why it does not run in the network, if
+    /// that is so.
     pub notice: Duration,
     /// How long a rank, a switch or the manager may be silent before it counts as gone: so long a process may be stopped, and goes on. One that ends
     /// is noticed at once.
@@ -129,8 +130,12 @@ impl Options {
         Ok(options)
     }
 
-    /// Ranks that show the certificate of a tenant alone are called after it, as the manager wants it.
-    pub(crate) fn of_tenant(mut self) -> Result<Self, CommError> {
+    /// With a job's name as its nodes can be called by: ranks that show the certificate of a tenant alone are called after it, as the manager
+    /// wants it, and no rank of `train1` is one of `train`.
+    pub(crate) fn named(mut self) -> Result<Self, CommError> {
+        if self.job.ends_with(|last: char| last.is_ascii_digit()) {
+            self.job.push('.');
+        }
         let own = self.credentials()?.as_ref().and_then(Credentials::names_a_tenant_alone);
         if let Some(own) = own.map(|tenant| format!("{tenant}/"))
             && !self.job.starts_with(&own)
@@ -256,6 +261,13 @@ mod tests {
         assert_eq!(address_of("eth0", &all).unwrap(), IpAddr::from([10, 0, 0, 1]));
         let text = address_of("eth7", &all).unwrap_err().to_string();
         assert!(text.contains("found \"eth7\"; name one of eth0, lo"), "{text}");
+    }
+
+    #[test]
+    fn ranks_of_jobs_whose_names_end_in_digits_have_names_of_their_own() {
+        let node = |job: &str, rank| Options { job: job.into(), ..options() }.named().unwrap().node(rank);
+        assert_ne!(node("train1", 0), node("train", 10));
+        assert_eq!(node("job-1.", 3), "job-1.3");
     }
 
     #[test]

@@ -559,7 +559,7 @@ impl Processes {
         let mut command = match if is_rank { rank_launcher } else { switch_launcher } {
             Some(launcher) => {
                 let mut command = self.command(place, launcher);
-                command.arg(&self.program);
+                command.arg(&self.program).env("QUINCUNX_ADDRESS", self.address(place).to_string());
                 command
             }
             None => self.command(place, &self.program),

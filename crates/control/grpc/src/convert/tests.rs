@@ -284,6 +284,18 @@ fn every_group_summary_arrives_as_it_was_sent() {
         }),
         Some(Fallback::FanIn { switch: switch.clone(), needed: 3, most: 2 }),
         Some(Fallback::PortTaken { switch, link: text("s - a"), holders: holders.clone() }),
+        Some(Fallback::GroupQuota { owner: text("blue"), limit: 2, holders: holders.clone() }),
+        Some(Fallback::MemoryQuota {
+            owner: text("blue"),
+            limit: free,
+            wanted: needed,
+            holders: holders.clone(),
+        }),
+        Some(Fallback::Draining {
+            design: design.clone(),
+            members: members.clone(),
+            switches: vec![text("s")],
+        }),
         Some(Fallback::NoTree { design, policy, members, holders }),
     ];
     let suspended = GroupState::Suspended(failure.clone());

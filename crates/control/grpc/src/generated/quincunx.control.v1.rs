@@ -708,7 +708,7 @@ pub struct Fallback {
     /// Who has what is lacking.
     #[prost(message, repeated, tag = "7")]
     pub claims: ::prost::alloc::vec::Vec<Claim>,
-    #[prost(oneof = "fallback::Lack", tags = "2, 3, 4, 5, 6")]
+    #[prost(oneof = "fallback::Lack", tags = "2, 3, 4, 5, 6, 8, 9, 10")]
     pub lack: ::core::option::Option<fallback::Lack>,
 }
 /// Nested message and enum types in `Fallback`.
@@ -725,6 +725,12 @@ pub mod fallback {
         Port(super::PortTaken),
         #[prost(message, tag = "6")]
         Tree(super::NoTree),
+        #[prost(message, tag = "8")]
+        GroupQuota(super::GroupQuota),
+        #[prost(message, tag = "9")]
+        MemoryQuota(super::MemoryQuota),
+        #[prost(message, tag = "10")]
+        Draining(super::Draining),
     }
 }
 /// What a group has of something that another one lacks.
@@ -778,6 +784,36 @@ pub struct NoTree {
     pub policy: ::prost::alloc::string::String,
     #[prost(string, repeated, tag = "3")]
     pub members: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// The owner may have no more groups in switches.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GroupQuota {
+    #[prost(string, tag = "1")]
+    pub owner: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "2")]
+    pub limit: u32,
+}
+/// The owner may have no more memory of switches.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MemoryQuota {
+    #[prost(string, tag = "1")]
+    pub owner: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub limit_bytes: u64,
+    /// With the group.
+    #[prost(uint64, tag = "3")]
+    pub wanted_bytes: u64,
+}
+/// The switches that could do it take no new groups.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Draining {
+    #[prost(string, tag = "1")]
+    pub design: ::prost::alloc::string::String,
+    /// Members that no tree reaches without them.
+    #[prost(string, repeated, tag = "2")]
+    pub members: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "3")]
+    pub switches: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// What a group holds of a node.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -888,6 +924,14 @@ pub struct UpdateLinksRequest {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct UpdateLinksResponse {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DetachRequest {
+    /// The node that ends.
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DetachResponse {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RelayRequest {
     /// The agent's end of the connection that it passes on, as ADDRESS:PORT.
@@ -1606,6 +1650,28 @@ pub mod control_client {
                 .insert(GrpcMethod::new("quincunx.control.v1.Control", "UpdateLinks"));
             self.inner.unary(req, path, codec).await
         }
+        /// A node is about to end, in order: its end, which comes with its connection's, is no trouble.
+        pub async fn detach(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DetachRequest>,
+        ) -> std::result::Result<tonic::Response<super::DetachResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/quincunx.control.v1.Control/Detach",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("quincunx.control.v1.Control", "Detach"));
+            self.inner.unary(req, path, codec).await
+        }
         /// An agent, by way of which a machine's nodes speak with the manager: says before a node says anything that a connection is passed on, and when the
         /// node has closed it. A node whose connection ends without that word has lost its agent, and may come back by the next one.
         pub async fn relay(
@@ -1922,6 +1988,11 @@ pub mod control_server {
             tonic::Response<super::UpdateLinksResponse>,
             tonic::Status,
         >;
+        /// A node is about to end, in order: its end, which comes with its connection's, is no trouble.
+        async fn detach(
+            &self,
+            request: tonic::Request<super::DetachRequest>,
+        ) -> std::result::Result<tonic::Response<super::DetachResponse>, tonic::Status>;
         /// An agent, by way of which a machine's nodes speak with the manager: says before a node says anything that a connection is passed on, and when the
         /// node has closed it. A node whose connection ends without that word has lost its agent, and may come back by the next one.
         async fn relay(
@@ -2369,6 +2440,49 @@ pub mod control_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = UpdateLinksSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quincunx.control.v1.Control/Detach" => {
+                    #[allow(non_camel_case_types)]
+                    struct DetachSvc<T: Control>(pub Arc<T>);
+                    impl<T: Control> tonic::server::UnaryService<super::DetachRequest>
+                    for DetachSvc<T> {
+                        type Response = super::DetachResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DetachRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Control>::detach(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DetachSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

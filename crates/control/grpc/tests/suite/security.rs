@@ -3,7 +3,9 @@
 use crate::cluster;
 use crate::cluster::{Cluster, WAIT, group_of, host, request, switch};
 use quincunx_collective::GroupId;
-use quincunx_control::{GroupState, Holding, Instruction, LinkReport, NodeDescription, Progress, Report};
+use quincunx_control::{
+    Fallback, GroupRequest, GroupState, Holding, Instruction, LinkReport, NodeDescription, Progress, Report,
+};
 use quincunx_control_grpc::{
     Attachment, Authority, ClientConfig, ClientError, ControlClient, Credentials, GroupName, ManagerServer,
     OTHERS, Quota, Quotas, ServerConfig, StorePlace, Subject, proto,
@@ -64,11 +66,22 @@ impl Secured {
     fn group(&self, tenant: &(ControlClient, Attachment), name: &str) -> Result<GroupId, ClientError> {
         let mut wanted = request(1, "ring");
         wanted.members = vec![tenant.1.node().to_owned()];
-        let (client, name) = (tenant.0.clone(), name.to_owned());
+        Self::named(&[tenant], name, &wanted)
+    }
+
+    /// A group of hosts, as the first of them wants it.
+    fn named(
+        hosts: &[&(ControlClient, Attachment)],
+        name: &str,
+        wanted: &GroupRequest,
+    ) -> Result<GroupId, ClientError> {
+        let (client, name, wanted) = (hosts[0].0.clone(), name.to_owned(), wanted.clone());
         let waiting = std::thread::spawn(move || client.init_named_group(&name, &wanted));
         while !waiting.is_finished() {
-            if let Ok(Ok(Instruction::Install(context))) = tenant.1.instructions().try_recv() {
-                tenant.1.report(context.group, Report::Installed);
+            for (_, node) in hosts {
+                if let Ok(Ok(Instruction::Install(context))) = node.instructions().try_recv() {
+                    node.report(context.group, Report::Installed);
+                }
             }
             std::thread::yield_now();
         }
@@ -297,8 +310,9 @@ fn who_holds_a_switch_is_told_of_ones_own_groups_and_of_others_in_sum() {
     assert_eq!(uses, [(own.group, own.switches[0].clone()), (OTHERS, theirs)]);
 }
 
-/// A group of a tenant's four hosts under one switch, which also have a way to each other over two; the tenant may have so much memory. What the group took, and what the hosts hear when the one switch goes.
-fn made_anew_with(limit: Option<ByteCount>) -> (ByteCount, Instruction) {
+/// A group of a tenant's four hosts under one switch, which also have a way to each other over two; the tenant may have so much memory. What the group took, what the hosts hear when the one switch goes, and why it runs
+/// among them then, if it does.
+fn made_anew_with(limit: Option<ByteCount>) -> (ByteCount, Instruction, Option<Fallback>) {
     let secured = Secured::start(|config| {
         config.manager.recreates = true;
         config.quotas.default = Quota { switch_memory: limit, ..Quota::default() };
@@ -345,51 +359,46 @@ fn made_anew_with(limit: Option<ByteCount>) -> (ByteCount, Instruction) {
         let end =
             |heard: &Instruction| matches!(heard, Instruction::Resume { .. } | Instruction::Failed { .. });
         if let Some(end) = heard.into_iter().find(end) {
-            return (made.switches[0].memory, end);
+            let [group] = &secured.operator().list_groups().unwrap()[..] else { panic!("one group") };
+            return (made.switches[0].memory, end, group.summary.fallback.clone());
         }
     }
 }
 
 #[test]
-fn a_group_that_is_made_anew_where_it_takes_more_than_its_tenant_may_have_ends_with_the_reason() {
-    let (taken, end) = made_anew_with(None);
+fn a_group_that_is_made_anew_where_it_takes_more_than_its_tenant_may_have_goes_on_among_its_hosts() {
+    let (taken, end, lack) = made_anew_with(None);
     assert!(matches!(end, Instruction::Resume { .. }), "{end:?}");
-    let (_, end) = made_anew_with(Some(taken));
-    let Instruction::Failed { failure, .. } = end else { panic!("{end:?}") };
-    let reason = failure.to_string();
+    assert_eq!(lack, None, "it has other switches");
+    let (_, end, lack) = made_anew_with(Some(taken));
+    assert!(matches!(end, Instruction::Resume { .. }), "{end:?}");
+    let reason = lack.unwrap().to_string();
     assert!(
-        reason.contains(&format!("expected tenant red to hold at most {taken} of switch memory")),
+        reason.starts_with(&format!("expected tenant red to hold at most {taken} of switch memory")),
         "{reason}"
     );
 }
 
 #[test]
-fn a_tenant_has_no_more_groups_and_no_more_memory_than_it_may() {
-    let quota = Quota { groups: Some(2), switch_memory: Some(ByteCount::new(1)), calls_per_second: None };
+fn a_tenant_has_no_more_groups_in_switches_and_no_more_memory_of_them_than_it_may() {
+    let quota = Quota { groups: Some(0), switch_memory: Some(ByteCount::new(1)), calls_per_second: None };
     let secured = Secured::start(|config| {
         config.quotas =
             Quotas { default: quota, tenants: [("red".into(), Quota { groups: Some(9), ..quota })].into() };
     });
-    let (blue, red) = (secured.host("blue", 1), secured.host("red", 2));
-    let first = secured.group(&blue, "a").unwrap();
-    secured.group(&blue, "b").unwrap();
-    let over = refused(secured.group(&blue, "c"));
-    assert!(
-        over.starts_with("expected tenant blue to have at most 2 groups, found another asked for"),
-        "{over}"
-    );
-    assert_eq!(blue.0.explain_group(&"c".parse().unwrap()).unwrap().reason, over);
-    blue.0.destroy_group(first).unwrap();
-    secured.group(&blue, "c").unwrap();
-    for name in ["a", "b", "c"] {
-        secured.group(&red, name).unwrap();
-    }
+    let [blue, red] = [("blue", [1, 2]), ("red", [3, 4])]
+        .map(|(tenant, numbers)| numbers.map(|number| secured.host(tenant, number)));
     let leaf = secured.connect(&Subject::Node("switch-0".into())).attach(&switch(0)).unwrap();
-    let _second = secured.host("red", 3);
-    let mut wanted = request(2, "epic-3");
-    wanted.members = vec!["red/2".into(), "red/3".into()];
-    let over = refused(red.0.init_group(&wanted));
-    assert!(over.starts_with("expected tenant red to hold at most 1B of switch memory, found "), "{over}");
+    for (tenant, expected) in [
+        (&blue, "expected tenant blue to have at most 0 groups in switches, found another asked for"),
+        (&red, "expected tenant red to hold at most 1B of switch memory, found "),
+    ] {
+        let mut wanted = request(2, "epic-3");
+        wanted.members = tenant.iter().map(|host| host.1.node().to_owned()).collect();
+        Secured::named(&[&tenant[0], &tenant[1]], "train", &wanted).unwrap();
+        let why = tenant[0].0.explain_group(&"train".parse().unwrap()).unwrap();
+        assert!(why.reason.starts_with(expected), "{why:?}");
+    }
     assert!(leaf.instructions().try_recv().is_err(), "the switch has not been told anything");
     assert_eq!(secured.operator().list_nodes().unwrap().last().unwrap().uses, []);
 }
@@ -405,6 +414,37 @@ fn who_asks_too_often_is_refused_and_others_are_not() {
     assert!(refusals.iter().all(|error| error.to_string() == expected), "{refusals:?}");
     red.list_groups().unwrap();
     secured.operator().list_groups().unwrap();
+}
+
+#[test]
+fn a_node_whose_certificate_is_revoked_hears_that_and_not_that_the_manager_has_stopped() {
+    let secured = Secured::start(|_| {});
+    let (_, node) = secured.host("blue", 1);
+    secured.operator().revoke("tenant/blue", false).unwrap();
+    let reason = refused(node.instructions().recv_timeout(WAIT).unwrap());
+    assert!(
+        reason.starts_with("expected a certificate that counts, found one that is revoked (tenant/blue)"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn a_rank_that_comes_back_alone_hears_that_its_job_is_over_until_nobody_is_left_of_it() {
+    let secured = Secured::start(|_| {});
+    let (first, second) = (secured.host("blue", 1), secured.host("blue", 2));
+    let mut wanted = request(2, "ring");
+    wanted.members = [&first, &second].map(|host| host.1.node().to_owned()).into();
+    Secured::named(&[&first, &second], "train", &wanted).unwrap();
+    drop(first);
+    let again = |number| {
+        let client = secured.tenant("blue");
+        client.attach(&NodeDescription { name: format!("blue/{number}"), ..host(number) })
+    };
+    let over = refused(again(1));
+    assert!(over.starts_with("expected a job that goes on for \"blue/1\", found it over: group "), "{over}");
+    assert!(over.contains("\"blue/2\" is left of it"), "{over}");
+    drop(second);
+    again(1).unwrap();
 }
 
 /// A file that goes when this does.

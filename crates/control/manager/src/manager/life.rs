@@ -220,9 +220,20 @@ impl Manager {
                     for request in core::mem::take(&mut ending.requests) {
                         out.push(Action::Destroyed { request, silent: silent.clone() });
                     }
-                    // Once more, as long as they are there.
+                    // Once more, as long as they are there. Ranks of a group that is to be made anew do not forget it.
+                    let entry = self.groups.get(&group);
+                    let suspended = entry.and_then(|entry| match &entry.state {
+                        State::Suspending { failure, .. } => Some((&entry.request.members, failure)),
+                        _ => None,
+                    });
                     for node in silent {
-                        out.push(Action::Instruct { node, instruction: Instruction::Remove(group) });
+                        let instruction = match suspended {
+                            Some((members, failure)) if members.contains(&node) => {
+                                Instruction::Suspend { group, failure: failure.clone() }
+                            }
+                            _ => Instruction::Remove(group),
+                        };
+                        out.push(Action::Instruct { node, instruction });
                     }
                     out.push(Action::SetTimer { timer, after: self.config.install_timeout });
                 }
@@ -273,22 +284,21 @@ impl Manager {
         if let Some(State::Suspending { failure, .. }) = self.groups.get(&group).map(|entry| &entry.state) {
             let silent = self.endings.get(&group).and_then(|ending| ending.waiting.first().cloned());
             let (node, cause) = (silent.unwrap_or_else(|| failure.node.clone()), failure.clone());
-            let after = self.config.install_timeout;
+            let after = self.config.remake_timeout;
             let reason =
                 format!("did not stop within {after}, when the group was to be made anew because of {cause}");
             return self.fail(group, GroupFailure { node, reason }, out);
         }
-        let Some(State::Installing { waiting, .. }) = self.groups.get(&group).map(|group| &group.state)
-        else {
-            return;
-        };
+        let Some(entry) = self.groups.get(&group) else { return };
+        let State::Installing { waiting, .. } = &entry.state else { return };
         let mut late = waiting.iter();
         let node = late.next().expect("a group without a late node is ready").clone();
         let others = match late.count() {
             0 => String::new(),
             count => format!(" (nor did {count} others)"),
         };
-        let reason = format!("did not install the group within {}{others}", self.config.install_timeout);
+        let reason =
+            format!("did not install the group within {}{others}", self.patience(entry.recreated.is_some()));
         self.fail(group, GroupFailure { node, reason }, out);
     }
 
@@ -339,14 +349,6 @@ impl Manager {
             self.groups.remove(&oldest);
             self.forget_names(oldest);
         }
-    }
-
-    /// Ends a group for a reason of the caller's, who keeps to limits that the manager knows nothing of. Its nodes hear of it as of any failure;
-    /// one that is over already stays as it is.
-    pub fn give_up(&mut self, group: GroupId, reason: String, out: &mut Vec<Action>) {
-        let Some(entry) = self.groups.get(&group).filter(|entry| !entry.is_over()) else { return };
-        let owner = entry.request.members.first().cloned().unwrap_or_default();
-        self.fail(group, GroupFailure { node: owner, reason }, out);
     }
 
     /// Has the nodes of a group that is over forget it.
@@ -447,8 +449,11 @@ impl Manager {
             Fallback::SwitchMemory { switch, holders, .. }
             | Fallback::SwitchEndpoints { switch, holders, .. } => (Some(switch), holders),
             // Links are free as soon as a group is over.
-            Fallback::PortTaken { holders, .. } | Fallback::NoTree { holders, .. } => (None, holders),
-            Fallback::FanIn { .. } => return false,
+            Fallback::PortTaken { holders, .. }
+            | Fallback::NoTree { holders, .. }
+            | Fallback::GroupQuota { holders, .. }
+            | Fallback::MemoryQuota { holders, .. } => (None, holders),
+            Fallback::FanIn { .. } | Fallback::Draining { .. } => return false,
         };
         let leaves = |ending: &Ending| switch.is_some_and(|switch| ending.waiting.contains(switch));
         let goes = |group| self.groups.get(&group).is_some_and(|entry| !entry.released.is_empty());

@@ -5,7 +5,10 @@ use super::planned::Planned;
 use crate::map::{MapLink, MapNode, between};
 use crate::policy::Sharing;
 use crate::tree::{Candidate, Ground};
-use crate::{Fallback, GroupRequest, Holder, InitGroupError, NodeDescription, Role, SwitchCount};
+use crate::{
+    Allowance, Fallback, GroupRequest, GroupSummary, Holder, InitGroupError, NodeDescription, Role,
+    SwitchCount,
+};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -102,20 +105,28 @@ impl Manager {
         design: &'static dyn AnyDesign,
         wanted: &GroupRequest,
     ) -> Result<Vec<Candidate>, Option<Fallback>> {
-        let able = |node: &NodeDescription| {
+        let can = |node: &&NodeDescription| {
             let offers = |name: &str| node.designs.contains(name);
-            let can = node.role == Role::Switch
-                && (offers(design.name()) || design.about().uses_parts_of.iter().any(|name| offers(name)));
-            can && !self.nodes.drains(&node.name)
+            node.role == Role::Switch
+                && (offers(design.name()) || design.about().uses_parts_of.iter().any(|name| offers(name)))
         };
+        let drains = |node: &&NodeDescription| self.nodes.drains(&node.name);
+        let draining: Vec<String> =
+            self.nodes.iter().filter(can).filter(drains).map(|node| node.name.clone()).collect();
         let able: BTreeSet<MapNode> = self
             .nodes
             .iter()
-            .filter(|node| able(node))
+            .filter(can)
+            .filter(|node| !drains(node))
             .filter_map(|node| self.map.find(&node.name))
             .collect();
+        let drained = |members: &[String]| Fallback::Draining {
+            design: design.name().to_string(),
+            members: members.to_vec(),
+            switches: draining.clone(),
+        };
         if able.is_empty() {
-            return Err(None);
+            return Err((!draining.is_empty()).then(|| drained(&wanted.members)));
         }
         let policy = self.config.policy;
         let memory = |place: MapNode| match able.contains(&place) {
@@ -149,6 +160,12 @@ impl Manager {
             .collect();
         let in_the_way = match at_members.is_empty() {
             false => at_members,
+            // Nobody is in the way there.
+            true if !draining.is_empty() => {
+                let lost: Vec<String> =
+                    lost.iter().map(|&member| self.map.name(member).to_string()).collect();
+                return Err(Some(drained(&lost)));
+            }
             true => self.map.links().filter(taken).flat_map(|link| self.map.trees(link)).copied().collect(),
         };
         Err(Some(Fallback::NoTree {
@@ -159,8 +176,9 @@ impl Manager {
         }))
     }
 
-    /// Whether the switches have room for the group.
+    /// Whether the owner may have the group, and the switches have room for it.
     fn admit(&self, planned: &Planned, wanted: &GroupRequest) -> Result<(), Fallback> {
+        self.admit_owner(planned, &wanted.owner)?;
         let degrees = planned.degrees();
         for part in &planned.plan.switches {
             let name = &planned.names[&part.node];
@@ -188,6 +206,34 @@ impl Manager {
             self.admit_memory(name, part.memory, planned, wanted)?;
         }
         Ok(())
+    }
+
+    /// Whether the owner may hold so much of switches. What a group that is over has not given back is not counted.
+    fn admit_owner(&self, planned: &Planned, owner: &str) -> Result<(), Fallback> {
+        let Allowance { groups, switch_memory } = self.allowances.of(owner);
+        if groups.is_none() && switch_memory.is_none() {
+            return Ok(());
+        }
+        let of_owner = self.groups.iter().filter(|(_, entry)| entry.request.owner == owner);
+        let held: Vec<GroupSummary> = of_owner
+            .filter(|(_, entry)| entry.holds_something() && !entry.switches.is_empty())
+            .map(|(&group, entry)| self.summary(group, entry))
+            .collect();
+        let memory = |group: &GroupSummary| group.switches.iter().map(|held| held.memory).sum::<ByteCount>();
+        let holders =
+            || held.iter().map(|group| self.holder(group.group, memory(group).to_string())).collect();
+        if let Some(limit) = groups.filter(|&limit| held.len() >= limit as usize) {
+            return Err(Fallback::GroupQuota { owner: owner.to_string(), limit, holders: holders() });
+        }
+        let own = planned.plan.switches.iter().map(|part| part.memory);
+        let total: ByteCount = held.iter().map(memory).chain(own).sum();
+        match switch_memory.filter(|&limit| total > limit) {
+            None => Ok(()),
+            Some(limit) => {
+                let owner = owner.to_string();
+                Err(Fallback::MemoryQuota { owner, limit, wanted: total, holders: holders() })
+            }
+        }
     }
 
     /// Whether the tree's ports at a switch serve no other group (EPIC 6.2: ingress buffers of fixed functions cannot be shared).

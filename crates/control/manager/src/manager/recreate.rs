@@ -81,7 +81,7 @@ impl Manager {
         entry.away.clear();
         (entry.lease, entry.conflicts) = (None, 0);
         self.groups.insert(group, entry);
-        let (timer, after) = (ManagerTimer::Install(group), self.config.install_timeout);
+        let (timer, after) = (ManagerTimer::Install(group), self.config.remake_timeout);
         out.push(Action::SetTimer { timer, after });
     }
 

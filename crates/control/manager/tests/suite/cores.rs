@@ -3,8 +3,7 @@
 use crate::site::{Site, config, host, request, set, switch};
 use quincunx_collective::GroupId;
 use quincunx_control::{
-    Agent, AttachError, GroupRequest, InitGroupError, Instruction, ManagerConfig, NodeDescription, Report,
-    Role, policy,
+    Agent, AttachError, GroupRequest, Instruction, ManagerConfig, NodeDescription, Report, Role, policy,
 };
 use quincunx_design::GroupContext;
 use quincunx_units::ByteCount;
@@ -105,8 +104,9 @@ fn a_switch_that_drains_takes_groups_on_none_of_its_cores() {
     let mut site = two_cores(config(), 1 << 20);
     place(&mut site, 2);
     site.manager.drain("s0", true).unwrap();
-    let error = site.begin(&request(2, "epic-3")).unwrap_err();
-    assert!(matches!(error, InitGroupError::NoSwitch { .. }), "{error}");
+    let group = site.init(&request(2, "epic-3"));
+    let fallback = site.summary(group).fallback.unwrap().to_string();
+    assert!(fallback.contains("found \"s0\" draining"), "{fallback}");
 }
 
 #[test]

@@ -685,13 +685,3 @@ fn requests_are_answered_by_their_own_number() {
     site.manager.init_group(RequestId(42), &request(2, "ring"), &mut actions);
     assert!(matches!(actions[..], [Action::Answer { request: RequestId(42), answer: Err(_) }]));
 }
-
-#[test]
-fn a_group_that_is_taken_back_before_anybody_is_told_holds_nothing() {
-    let mut site = Site::new(1, 2);
-    let group = site.begin_id(&request(2, "epic-2"));
-    site.manager.withdraw(group);
-    assert_eq!(site.manager.groups().count(), 0);
-    assert_eq!(site.manager.holdings("s0"), []);
-    assert!(site.manager.is_idle());
-}

@@ -3,7 +3,8 @@
 use crate::site::{Site, config, host, request, set, switch, tree};
 use quincunx_control::policy::{self, Policy, Spatial};
 use quincunx_control::{
-    Fallback, GroupRequest, Instruction, LinkReport, LockUse, ManagerConfig, NodeDescription, Phase, Report,
+    Allowance, Allowances, Fallback, GroupRequest, Instruction, LinkReport, LockUse, ManagerConfig,
+    NodeDescription, Phase, Report,
 };
 use quincunx_units::{BitRate, ByteCount};
 
@@ -303,6 +304,75 @@ fn new_groups_pass_a_switch_by_that_is_to_be_stopped() {
     site.manager.drain("s2", false).unwrap();
     assert_eq!(switches(&mut site, &of(&[0, 1, 2, 3], "epic-2"))[0], "s2");
     assert!(site.manager.drain("nobody", true).is_err());
+}
+
+#[test]
+fn where_all_that_could_do_it_drain_a_group_runs_among_its_hosts_and_says_so() {
+    let mut site = Site::of(by("spatial"), clos());
+    let reason = |site: &mut Site| {
+        let group = site.init(&of(&[0, 1], "epic-2"));
+        let summary = site.summary(group);
+        (summary.design, summary.fallback.map(|lack| lack.to_string()).unwrap_or_default())
+    };
+    for switch in ["s0", "s1", "s2", "s3"] {
+        assert_eq!(reason(&mut site), ("epic-2".into(), String::new()), "{switch} is left");
+        site.manager.drain(switch, true).unwrap();
+    }
+    let expected = "expected a switch that runs epic-2 for \"r0\" and 1 others and takes new groups, found \"s0\", \"s1\", \"s2\", 1 \
+                    others draining; wait, or `quincunx nodes undrain` one";
+    assert_eq!(reason(&mut site), ("ring".into(), expected.into()));
+    site.manager.drain("s0", false).unwrap();
+    assert_eq!(reason(&mut site), ("epic-2".into(), String::new()));
+}
+
+/// A group of somebody's hosts at one leaf.
+fn owned(owner: &str, members: &[u8]) -> GroupRequest {
+    GroupRequest { owner: owner.into(), ..of(members, "epic-2") }
+}
+
+#[test]
+fn an_owner_with_all_the_groups_in_switches_that_he_may_have_gets_the_next_among_hosts() {
+    let mut site = Site::of(by("spatial"), clos());
+    let blue = Allowance { groups: Some(1), switch_memory: None };
+    site.manager.allow(Allowances { owners: [("blue".into(), blue)].into(), ..Allowances::default() });
+    let among_hosts = site.init(&GroupRequest { owner: "blue".into(), ..of(&[0, 1], "ring") });
+    assert_eq!(site.summary(among_hosts).fallback, None, "it counts for nothing");
+    let first = site.init(&owned("blue", &[0, 1]));
+    assert_eq!(site.summary(first).fallback, None);
+    let second = site.init(&owned("blue", &[0, 1]));
+    assert_eq!(site.summary(second).design, "ring");
+    let lack = site.summary(second).fallback.unwrap().to_string();
+    let expected = format!(
+        "expected tenant blue to have at most 1 groups in switches, found another asked for; group {first} has {} until it is destroyed; \
+         end one, make it smaller, or ask the operator for more",
+        site.summary(first).switches[0].memory
+    );
+    assert_eq!(lack, expected);
+    // Others have limits of their own, and nobody's groups have none.
+    for owner in ["red", ""] {
+        let group = site.init(&owned(owner, &[0, 1]));
+        assert_eq!(site.summary(group).fallback, None, "{owner}");
+    }
+    site.remove(first);
+    let third = site.init(&owned("blue", &[0, 1]));
+    assert_eq!(site.summary(third).fallback, None);
+}
+
+#[test]
+fn an_owner_who_holds_all_the_memory_that_he_may_gets_the_next_group_among_hosts() {
+    let mut site = Site::of(by("spatial"), clos());
+    let first = site.init(&owned("blue", &[0, 1]));
+    let taken = site.summary(first).switches[0].memory;
+    let default = Allowance { groups: None, switch_memory: Some(taken) };
+    site.manager.allow(Allowances { default, ..Allowances::default() });
+    // What he holds stays, and what is as large is refused.
+    let second = site.init(&owned("blue", &[0, 1]));
+    let Some(Fallback::MemoryQuota { limit, wanted, .. }) = site.summary(second).fallback else {
+        panic!("{:?}", site.summary(second).fallback)
+    };
+    assert_eq!((limit, wanted), (taken, taken + taken));
+    let others = site.init(&owned("red", &[0, 1]));
+    assert_eq!(site.summary(others).fallback, None);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use quincunx_control::{
     Action, GroupState, Instruction, LinkReport, ManagerConfig, ManagerTimer, NodeDescription, Progress,
     Report, Sequence,
 };
+use quincunx_units::Duration;
 
 fn recreating() -> ManagerConfig {
     ManagerConfig { recreates: true, ..config() }
@@ -110,6 +111,27 @@ fn a_rank_that_is_lost_meanwhile_ends_the_group_for_those_that_have_stopped_too(
     assert!(matches!(site.state(group), GroupState::Failed(failure) if failure.node == "r1"));
     site.forget(&actions);
     assert!(site.manager.is_idle());
+}
+
+#[test]
+fn nodes_have_as_long_to_stop_and_to_install_it_again_as_a_process_may_be_stopped() {
+    let remake_timeout = Duration::from_secs(20);
+    let mut site = Site::with(ManagerConfig { remake_timeout, ..recreating() }, 1, 2);
+    let group = site.init(&request(2, "epic-2"));
+    let waits = |group| Action::SetTimer { timer: ManagerTimer::Install(group), after: remake_timeout };
+    assert!(site.detach("s0").contains(&waits(group)));
+    let actions = stop(&mut site, group, [1, 1]);
+    assert!(actions.contains(&waits(site.manager.current(group))), "{actions:?}");
+}
+
+#[test]
+fn a_rank_that_has_not_stopped_yet_is_told_so_again_and_not_to_forget_the_group() {
+    let (mut site, group) = pair(1);
+    site.detach("s0");
+    site.report("r1", group, progress(1));
+    let actions = site.expire(ManagerTimer::End(group));
+    assert_eq!(suspended(&actions), ["r0"]);
+    assert_eq!(told(&actions).len(), 1, "{actions:?}");
 }
 
 #[test]
