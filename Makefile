@@ -32,6 +32,14 @@ test-rtl: ## Benches, lint and proofs of the hardware (two to four minutes; with
 test-torch: ## The backend of torch.distributed, in an environment with torch (downloads 3 GB at first)
 	$(PYTHON) tools/python_environment.py python/quincunx/tests/with_torch/requirements.txt -m unittest discover -v -s python/quincunx/tests -p 'test_torch.py'
 
+.PHONY: test-slurm
+test-slurm: ## One program under quincunx run, torchrun, mpirun, srun and sbatch (root; apt-get install slurm-wlm munge; two minutes)
+	$(PYTHON) tools/python_environment.py python/quincunx/tests/with_torch/requirements.txt -m unittest -v python/quincunx/tests/starters/test_starters.py
+
+.PHONY: test-walk
+test-walk: ## Two machines of four ranks and a box as their switch, over mTLS: drained, refused, killed, revoked (root; a minute)
+	$(PYTHON) tools/python_environment.py python/quincunx/tests/with_torch/requirements.txt -m unittest -v python/quincunx/tests/starters/test_walk.py
+
 .PHONY: test-wheel
 test-wheel: ## The wheels of the Python package and of the command in an empty environment, and how large they are (a release build)
 	$(PYTHON) tools/wheel.py

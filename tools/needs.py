@@ -6,6 +6,7 @@ As `crates/base/needs` is for tests in Rust: a skip is told to `unittest`, and i
 
 import importlib.util
 import os
+import shutil
 import unittest
 
 # The path of the file that skips are told in.
@@ -43,6 +44,14 @@ def modules(*names: str, by: str | None = None):
 def root():
     """For a class of tests that make network namespaces: without root, each test of it is skipped."""
     return _unless(os.geteuid() != 0, "root", "expected root, for network namespaces, found another user; run as root")
+
+
+def programs(package: str, *names: str):
+    """For a class of tests that run programs of a package of Debian's: where one is missing, each test of it is skipped."""
+    path = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
+    lacking = [name for name in names if shutil.which(name, path=path) is None]
+    why = f"expected {', '.join(lacking)}, found none; apt-get install {package}"
+    return _unless(bool(lacking), f"packages {package}", why)
 
 
 def _unless(lacks: bool, remedy: str, why: str):
