@@ -45,6 +45,10 @@ WANTED: dict[str, tuple[str, ...]] = {
     "z3": ("z3",),
     # Keeps groups for managers that stand by.
     "etcd-server": ("etcd",),
+    # Runs the units in examples/systemd.
+    "systemd": ("systemd-analyze", "systemctl"),
+    # Reads the rules in examples/prometheus.
+    "prometheus": ("promtool",),
 }
 
 # Those of `make test-rtl`.

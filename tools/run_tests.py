@@ -203,6 +203,9 @@ RTL = [sys.executable, "tools/python_environment.py", "rtl/requirements.txt", "r
 # The Python package, built by the same compiler as the tests before it.
 PACKAGE = [sys.executable, "tools/python_environment.py", "python/quincunx/tests/requirements.txt"]
 
+# What operators start from, held against the program and what takes it: systemd, Prometheus, Kubernetes' schemas.
+EXAMPLES = [sys.executable, "tools/python_environment.py", "examples/tests/requirements.txt"]
+
 # A slice of the tests of torch's backend. torch is large: only CI brings it with every run, `make test-torch` has all of them.
 WITH_TORCH = [sys.executable, "tools/python_environment.py", "python/quincunx/tests/with_torch/requirements.txt"]
 OF_TORCH = [
@@ -239,6 +242,7 @@ CHECKS = [
     # Unit, property and documentation tests, and the fuzz corpus through the same checks as under the fuzzer.
     Check("tests", read_cargo, [*TEST, "--workspace", *FEATURES, "--", "--show-output"], by_clippy=True),
     Check("python package", read_unittest, [*PACKAGE, "-m", "unittest", "discover", "-v", "-s", "python/quincunx/tests"], by_clippy=True),
+    Check("examples", read_unittest, [*EXAMPLES, "-m", "unittest", "discover", "-v", "-s", "examples/tests"], by_clippy=True),
 ]
 
 IN_CI = [
