@@ -23,7 +23,10 @@ class WantedTest(unittest.TestCase):
                 asked.update(re.findall(r'\bprogram\("[^"]+", "([^"]+)"\)', text))
             for names in re.findall(r"const PACKAGES: [^=]*= \[([^\]]*)\]", text):
                 asked.update(re.findall(r'"([^"]+)"', names))
+        for source in sorted((ROOT / "examples").rglob("test_*.py")):
+            asked.update(re.findall(r'\bneeds\.programs\("([^"]+)"', source.read_text(encoding="utf-8")))
         self.assertIn("tshark", asked)
+        self.assertIn("systemd", asked)
         self.assertIn("qemu-system-x86", asked)
         self.assertEqual(asked - {*packages.WANTED, packages.KERNEL}, set())
 

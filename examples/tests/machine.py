@@ -113,19 +113,32 @@ class Machine:
         """Ends all that runs there, and waits for it."""
         self.outside.communicate(timeout=PATIENCE_SECONDS)
 
-    def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess:
-        """Runs a command there. With `check` an end with an error is an AssertionError that has its words."""
-        ended = subprocess.run(
+    def begin(self, *command: str) -> subprocess.Popen:
+        """Begins a command there. Whoever calls waits for it, by `end`."""
+        return subprocess.Popen(
             ["nsenter", "-t", self.inside, "-m", "-u", "-i", "-n", "-p", "-C", *command],
             text=True,
-            capture_output=True,
-            timeout=PATIENCE_SECONDS,
             stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env={"PATH": "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
         )
-        if check and ended.returncode != 0:
-            raise AssertionError(f"{' '.join(command)}: {ended.stdout}{ended.stderr}")
-        return ended
+
+    def end(self, process: subprocess.Popen, check: bool = True) -> subprocess.CompletedProcess:
+        """Waits for what has begun. With `check` an end with an error is an AssertionError that has its words."""
+        try:
+            out, error = process.communicate(timeout=PATIENCE_SECONDS)
+        except BaseException:
+            process.kill()
+            process.communicate()
+            raise
+        if check and process.returncode != 0:
+            raise AssertionError(f"{process.args}: {out}{error}")
+        return subprocess.CompletedProcess(process.args, process.returncode, out, error)
+
+    def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess:
+        """Runs a command there, as `begin` and `end` do."""
+        return self.end(self.begin(*command), check)
 
     def until(self, what: str, holds) -> None:
         """Waits until something holds."""

@@ -154,6 +154,21 @@ class RunTest(unittest.TestCase):
                 self.until_there("leaf1")
         self.reduce("127.0.0.1:4790", "127.0.0.13,127.0.0.14")
 
+    def test_a_job_does_not_notice_that_the_agent_of_its_switch_is_killed(self) -> None:
+        self.start("quincunx-agent@leaf1", "quincunx-switch@leaf1")
+        self.until_there("leaf1")
+        job = self.begin_to_reduce("127.0.0.1:4790", "127.0.0.15,127.0.0.16", iterations=10**8)
+        try:
+            self.machine.until("the group is ready", lambda: " ready " in self.operate("group", "list").stdout)
+            self.kill("quincunx-agent@leaf1")
+            self.until_there("leaf1")
+            self.assertIn(" ready ", self.operate("group", "list").stdout)
+        finally:
+            # Of this name there is nothing else on that machine.
+            self.machine.run("pkill", "--signal", "INT", "--full", "quincunx perf")
+        ended = self.machine.end(job, check=False)
+        self.assertNotIn("made anew", ended.stdout + ended.stderr)
+
     def test_the_next_manager_has_what_the_one_before_kept(self) -> None:
         self.operate("manager", "revoke", "tenant/red")
         self.kill("quincunx-manager")
@@ -179,11 +194,15 @@ class RunTest(unittest.TestCase):
     def until_there(self, node: str) -> None:
         self.machine.until(f"{node} is attached", lambda: re.search(rf"^{node} ", self.operate("nodes", check=False).stdout, re.M))
 
-    def reduce(self, manager: str, addresses: str, *within: str) -> None:
-        """An AllReduce of two ranks, checked, that used the network."""
-        asked = ["perf", "all_reduce", "--ranks", "2", "--design", "epic-3", "--sizes", "4KiB", "--iterations", "3"]
+    def begin_to_reduce(self, manager: str, addresses: str, *within: str, iterations: int) -> subprocess.Popen:
+        """AllReduces of two ranks, checked."""
+        asked = ["perf", "all_reduce", "--ranks", "2", "--design", "epic-3", "--sizes", "4KiB", "--iterations", str(iterations)]
         there = ["--manager", manager, "--identity", "/etc/quincunx/tenant-blue.pem", "--addresses", addresses]
-        ended = self.machine.run(*within, "quincunx", *asked, *there)
+        return self.machine.begin(*within, "quincunx", *asked, *there)
+
+    def reduce(self, manager: str, addresses: str, *within: str) -> None:
+        """Some of them, which use the network."""
+        ended = self.machine.end(self.begin_to_reduce(manager, addresses, *within, iterations=3))
         self.assertRegex(ended.stdout, r"(?m)^epic-3 .* 0$", ended.stderr)
 
 
