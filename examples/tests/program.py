@@ -36,7 +36,8 @@ def options(command: str) -> frozenset[str]:
     return frozenset(re.findall(r"^ {2,8}(?:-\w, )?(--[\w-]+)", ask(command, "--help").stdout, re.M))
 
 
-def refusal(arguments: list[str]) -> str | None:
+@functools.cache
+def refusal(*arguments: str) -> str | None:
     """Why the program does not take arguments, commands, options and values; None if it does. It does nothing else with them.
 
     With --help behind them the program reads all before, prints its help and ends.

@@ -214,6 +214,71 @@ def a_manager_as_the_first_process(documents):
     del named(documents, "StatefulSet", "quincunx-manager")["spec"]["template"]["spec"]["shareProcessNamespace"]
 
 
+@breaks("which README.md does not make so")
+def a_certificate_that_no_secret_has(documents):
+    change(agent(documents), "--identity", "--identity=/etc/quincunx/tenant-red.pem")
+
+
+@breaks("no agent where its ranks ask for one")
+def ranks_on_machines_without_an_agent(documents):
+    named(documents, "Job", "train")["spec"]["template"]["spec"]["nodeSelector"] = {"quincunx/switch": ""}
+
+
+@breaks("not of the tenant")
+def ranks_of_another_tenant(documents):
+    container(documents, "Job", "train")["env"][-1]["value"] = "red/train."
+
+
+@breaks("another number of machines")
+def a_job_that_waits_for_a_third_machine(documents):
+    named(documents, "Job", "train")["spec"]["parallelism"] = 3
+
+
+@breaks("look for each other where none is")
+def ranks_at_another_port(documents):
+    named(documents, "Service", "train")["spec"]["ports"][0]["port"] = 29501
+
+
+@breaks("Kubernetes takes")
+def a_policy_of_names_that_is_none(documents):
+    named(documents, "DaemonSet", "quincunx-agent-blue")["spec"]["template"]["spec"]["dnsPolicy"] = "ClusterFirstWithHostNetwork"
+
+
+@breaks("which is no quantity")
+def an_amount_with_a_slip_of_the_pen(documents):
+    manager(documents)["resources"]["limits"]["memory"] = "1GiB"
+
+
+@breaks("has Prometheus ask")
+def metrics_looked_for_elsewhere(documents):
+    named(documents, "DaemonSet", "quincunx-switch")["spec"]["template"]["metadata"]["annotations"]["prometheus.io/port"] = "9790"
+
+
+@breaks("has no --store")
+def a_manager_without_a_store(documents):
+    manager(documents)["args"] = [word for word in manager(documents)["args"] if not word.startswith("--store")]
+
+
+@breaks("starts ranks again")
+def a_rank_that_is_started_again_alone(documents):
+    named(documents, "Job", "train")["spec"]["template"]["spec"]["restartPolicy"] = "OnFailure"
+
+
+@breaks("no field of a pod's")
+def a_field_with_a_slip_of_the_pen(documents):
+    switch(documents)["env"][0]["valueFrom"]["fieldRef"]["fieldPath"] = "spec.nodename"
+
+
+@breaks("has no container")
+def a_switch_of_nothing(documents):
+    named(documents, "DaemonSet", "quincunx-switch")["spec"]["template"]["spec"]["containers"] = []
+
+
+@breaks("runs on every machine")
+def a_switch_on_every_machine(documents):
+    del named(documents, "DaemonSet", "quincunx-switch")["spec"]["template"]["spec"]["nodeSelector"]
+
+
 @needs.modules(*MODULES)
 class ManifestTest(unittest.TestCase):
     @classmethod

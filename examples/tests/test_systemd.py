@@ -49,11 +49,11 @@ class UnitTest(unittest.TestCase):
             for command in starts(file.read_text(encoding="utf-8")):
                 with self.subTest(file=file.name):
                     self.assertEqual(command[0], "/usr/local/bin/quincunx")
-                    self.assertIsNone(program.refusal(command[1:]))
+                    self.assertIsNone(program.refusal(*command[1:]))
 
     def test_an_option_that_the_program_does_not_have_is_noticed(self) -> None:
         [command] = starts((FOLDER / "quincunx-manager.service").read_text(encoding="utf-8").replace("--store", "--stores"))
-        self.assertIn("no --stores", program.refusal(command[1:]))
+        self.assertIn("no --stores", program.refusal(*command[1:]))
 
     def test_each_variable_is_set_by_the_unit_or_told_of_in_its_head(self) -> None:
         for file in UNITS:
