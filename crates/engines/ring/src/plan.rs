@@ -11,6 +11,9 @@ use quincunx_collective::Rank;
 /// No piece is made shorter than this in bytes for the sake of overlap: then the cost of a message outweighs it.
 const MIN_PIECE: usize = 8 * 1024;
 
+/// Chunks are multiples of so many bytes.
+const MIN_GRAIN: usize = 4;
+
 /// Our own part in a stage.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Own {
@@ -59,8 +62,10 @@ pub(crate) struct Plan {
     /// Longest message in bytes.
     chunk: usize,
     pace: Pace,
-    /// Bytes of a piece in this collective, at most a chunk.
+    /// Bytes of a piece in this collective: whole elements, at most a chunk.
     pub(crate) piece: usize,
+    /// Bytes that pieces are a multiple of: an element, or the least that chunks are.
+    grain: usize,
     /// Pieces that may wait in slots at a peer before it has told that any is free.
     pub(crate) slots: usize,
     /// The connection to each rank that has one.
@@ -84,6 +89,7 @@ impl Plan {
             chunk,
             pace,
             piece: chunk,
+            grain: MIN_GRAIN,
             slots,
             connection_to,
             connections: Vec::new(),
@@ -91,7 +97,9 @@ impl Plan {
         }
     }
 
-    pub(crate) fn clear(&mut self) {
+    /// Begins with another collective, whose elements have so many bytes.
+    pub(crate) fn clear(&mut self, element: usize) {
+        self.grain = element.max(MIN_GRAIN);
         self.connections.clear();
         self.stages.clear();
     }
@@ -102,7 +110,7 @@ impl Plan {
             Pace::Eager => (length / pieces).max(MIN_PIECE).min(self.chunk),
             Pace::Lockstep => self.chunk,
         };
-        self.piece = aim - aim % 4;
+        self.piece = aim - aim % self.grain;
     }
 
     /// Appends a stage; one without bytes is nothing.

@@ -171,8 +171,8 @@ impl HostProgram {
 
     /// Lays the plan out over the connections; returns how many pieces and sends it has.
     fn lay_out(&mut self, request: &CollectiveRequest, length: usize) -> usize {
-        self.plan.clear();
         let element = request.reduction.data_type.size();
+        self.plan.clear(element);
         let confirms = self.confirms;
         // Without bytes nothing would go from rank to rank, and nobody would know that all agree.
         let collective = if length == 0 && confirms { Collective::Barrier } else { request.collective };

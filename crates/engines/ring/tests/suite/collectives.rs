@@ -95,6 +95,19 @@ fn vectors_of_no_bytes_and_of_fewer_elements_than_ranks_work() {
     }
 }
 
+/// A quarter of a rank's part was a piece of whole elements of 4 bytes: half an element of 8 was added.
+#[test]
+fn pieces_are_whole_elements_of_eight_bytes_too() {
+    let reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F64 };
+    for algorithm in ALGORITHMS {
+        for elements in [4 * 4098, 8 * 4098, 32 * 1025] {
+            let input = |rank, length| exact(rank, length, reduction);
+            let case = case(Collective::AllReduce, reduction, 4, 8 * elements, input);
+            run(&mut ProgramGroup::new(algorithm, 4, 64 * 1024, 16, 1), &[case]);
+        }
+    }
+}
+
 #[test]
 fn lengths_alone_take_the_same_way() {
     for algorithm in ALGORITHMS {
