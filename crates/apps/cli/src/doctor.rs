@@ -139,7 +139,7 @@ impl Doctor {
         let run = client.probe_paths(&names).map_err(Failure::input)?;
         let end = Instant::now() + Duration::from_secs(2) + EACH * names.len() as u32;
         // To each node from each other one.
-        let bar = progress::bar(names.len() * names.len().saturating_sub(1));
+        let bar = progress::quiet_bar(names.len() * names.len().saturating_sub(1));
         let mut before = None;
         loop {
             let answers = client.ask_paths(run, &names).map_err(Failure::input)?;

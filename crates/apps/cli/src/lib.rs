@@ -38,6 +38,7 @@ mod reproduce;
 mod results;
 mod run;
 mod running;
+mod settings;
 mod shell;
 mod sim;
 mod simulations;

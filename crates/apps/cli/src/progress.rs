@@ -1,4 +1,5 @@
-//! What is seen beside the results: at a terminal a progress bar, and errors in colour; elsewhere how far a run is in lines, if somebody asks.
+//! What is seen beside the results: at a terminal a progress bar, and errors in colour; elsewhere how far a run is in lines, of simulations
+//! once in ten seconds and of all else if somebody asks.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quincunx_design::Catalog;
@@ -29,7 +30,7 @@ pub(crate) fn run_with_bar(
     rows: &mut Vec<Row>,
     drops: &mut BTreeMap<String, Drops>,
 ) -> Result<u64, PerfError> {
-    let bar = bar(plan.cases.len());
+    let bar = quiet_bar(plan.cases.len());
     let width = Columns::width(plan.cases.iter().map(|case| &*case.design));
     if is_table {
         if plan.cases.iter().any(Case::is_for_the_library) {
@@ -96,37 +97,71 @@ pub(crate) fn run_with_bar(
 /// Asks for lines on standard error in place of a bar, by being set: for programs that show them, and for logs.
 const LINES: &str = "QUINCUNX_PROGRESS";
 
-/// Nobody wants to hear of what is over by then.
-const FIRST_LINE: Duration = Duration::from_secs(2);
-const BETWEEN_LINES: Duration = Duration::from_secs(1);
+/// What a bar over so many steps shows.
+const STEPS: &str = "{bar:32} {pos}/{len}  {msg}";
+
+/// How often lines come: the first after so long, for nobody wants to hear of what is over by then, and how long after each the next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Pace {
+    first: Duration,
+    next: Duration,
+}
+
+/// When a run says in lines how far it is.
+#[derive(Clone, Copy)]
+enum Lines {
+    /// If somebody asks for them.
+    IfAsked,
+    /// Where no terminal shows a bar, too, but seldom.
+    WithoutTerminal,
+}
+
+impl Lines {
+    /// How often, if at all.
+    fn pace(self, are_asked: bool, is_terminal: bool) -> Option<Pace> {
+        let every =
+            |first, next| Some(Pace { first: Duration::from_secs(first), next: Duration::from_secs(next) });
+        match self {
+            _ if are_asked => every(2, 1),
+            Self::WithoutTerminal if !is_terminal => every(10, 10),
+            _ => None,
+        }
+    }
+}
+
+/// A bar over `steps` steps of a simulation on standard error; where that is no terminal, a line once in ten seconds.
+pub(crate) fn bar(steps: usize) -> ProgressBar {
+    shown(Some(steps as u64), STEPS, Lines::WithoutTerminal)
+}
 
 /// A bar over `steps` steps on standard error; nothing when that is no terminal, unless lines are asked for.
-pub(crate) fn bar(steps: usize) -> ProgressBar {
-    shown(Some(steps as u64), "{bar:32} {pos}/{len}  {msg}")
+pub(crate) fn quiet_bar(steps: usize) -> ProgressBar {
+    shown(Some(steps as u64), STEPS, Lines::IfAsked)
 }
 
 /// The same of work whose length nobody knows: it turns with each tick.
 pub(crate) fn spinner() -> ProgressBar {
-    shown(None, "{spinner} {msg}")
+    shown(None, "{spinner} {msg}", Lines::IfAsked)
 }
 
-fn shown(steps: Option<u64>, template: &str) -> ProgressBar {
-    let are_lines = std::env::var_os(LINES).is_some_and(|value| !value.is_empty());
-    let target = if are_lines { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+fn shown(steps: Option<u64>, template: &str, lines: Lines) -> ProgressBar {
+    let are_asked = std::env::var_os(LINES).is_some_and(|value| !value.is_empty());
+    let pace = lines.pace(are_asked, stderr().is_terminal());
+    let target = if pace.is_some() { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
     let style = ProgressStyle::with_template(template).expect("the template is right");
     let bar = ProgressBar::with_draw_target(steps, target).with_style(style);
-    if are_lines {
-        print_lines(&bar);
+    if let Some(pace) = pace {
+        print_lines(&bar, pace);
     }
     bar
 }
 
-/// Prints a line a second on standard error until the bar has gone. If nobody reads them any more, as when a notebook's kernel has died, that
+/// Prints lines on standard error until the bar has gone. If nobody reads them any more, as when a notebook's kernel has died, that
 /// is an interrupt: nobody will read the results either.
-fn print_lines(bar: &ProgressBar) {
+fn print_lines(bar: &ProgressBar, pace: Pace) {
     let bar = bar.downgrade();
     thread::spawn(move || {
-        thread::sleep(FIRST_LINE);
+        thread::sleep(pace.first);
         while let Some(bar) = bar.upgrade().filter(|bar| !bar.is_finished()) {
             if writeln!(stderr(), "progress: {}", progress_line(&bar)).is_err() {
                 if let Some(stop) = interrupt::current() {
@@ -135,7 +170,7 @@ fn print_lines(bar: &ProgressBar) {
                 return;
             }
             drop(bar);
-            thread::sleep(BETWEEN_LINES);
+            thread::sleep(pace.next);
         }
     });
 }
@@ -200,6 +235,17 @@ mod tests {
         assert_eq!(error_label(true, Some(OsStr::new(""))), "\x1b[31merror:\x1b[0m");
         assert_eq!(error_label(true, Some(OsStr::new("1"))), "error:");
         assert_eq!(error_label(false, None), "error:");
+    }
+
+    #[test]
+    fn a_simulation_says_how_far_it_is_where_no_terminal_shows_it() {
+        let seconds = |lines: Lines, are_asked, is_terminal| {
+            lines.pace(are_asked, is_terminal).map(|pace| (pace.first.as_secs(), pace.next.as_secs()))
+        };
+        assert_eq!(seconds(Lines::WithoutTerminal, false, false), Some((10, 10)));
+        assert_eq!(seconds(Lines::WithoutTerminal, false, true), None);
+        assert_eq!(seconds(Lines::IfAsked, false, false), None);
+        assert_eq!(seconds(Lines::IfAsked, true, true), Some((2, 1)));
     }
 
     fn text(share: Option<f64>, seconds: u64) -> String {

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
 use quincunx_design::{AnyDesign, Catalog, FabricKind, Parameter};
 use quincunx_report::Columns;
-use quincunx_scenario::{Key, Override, RankPlacement, Scenario, read_text};
+use quincunx_scenario::{Key, NetworkName, Override, RankPlacement, Scenario, read_text};
 use quincunx_sim::traffic::Offered;
 use quincunx_sim::{Contents, Request};
 use quincunx_units::{ByteCount, SizeRange};
@@ -14,6 +14,7 @@ use crate::layer::Layer;
 use crate::options::{CollectiveOptions, OutputOptions, SeedOptions, placement_override};
 use crate::out::say;
 use crate::results::{Printed, envelope};
+use crate::settings::SettingsInForce;
 use crate::simulations::{Case, candidates_header, simulate};
 use crate::traffic::Traffic;
 use crate::train::Train;
@@ -58,9 +59,11 @@ enum Other {
   quincunx sim layer --model llama-7b --sublayer L2 --design cais,cais-base,sp-nvls,t3
   quincunx sim all_reduce --fabric my-cluster.toml --design epic-3 --size 64MiB --json --utilisation
 
-Fabrics are presets, shapes (star-N, tree-X-Y, leaf-spine-LxSxH, fat-tree-K, rail-VxAxS, dragonfly-AxPxG, ring-N, mesh-DxM, servers-SxM, memory-NxS) or TOML files; `quincunx sim --show epic-star8` prints one to start from,
+Fabrics are presets, shapes (star-N, tree-X-Y, leaf-spine-LxSxH, fat-tree-K, rail-VxAxS, dragonfly-AxPxG, ring-N, mesh-DxM, servers-SxM, memory-NxS) or TOML files; `quincunx sim --show epic-star8` or `--show star-16` prints one to start from,
 `quincunx sim --show packet` the keys of a kind of file (packet, memory, mesh, memory-mesh, servers, jobs), `quincunx sim --show epic-3` the parameters of a design.
 Vectors of up to 1 MiB hold numbers, and every result is checked; of longer ones only the lengths travel.
+Columns: as nccl-tests has them, and netbw: the bytes that crossed the busiest link of a rank over the time, because busbw counts what a host
+algorithm would move. Below a row: frames that were lost and sent again, if there were some; without loss there are none.
 --design auto lists every candidate: its time, the most bytes on a link from a rank (up) and to one (down), and the verdict."
 )]
 pub(crate) struct Sim {
@@ -93,7 +96,7 @@ pub(crate) struct Sim {
     /// Which host each rank is on: packed, spread over switches, random:SEED, or hosts such as 0-56:8,1-57:8; short for --set placement
     #[arg(long)]
     placement: Option<RankPlacement>,
-    /// Lose frames on the links of all hosts: 5%, or 5%@3 for the first three
+    /// Lose frames on the links of all hosts: 5%, or 5%@3 for the first three; on fabrics of packets, for nothing is lost on those of memory
     #[arg(long, value_name = "RATE[@LINKS]")]
     loss: Option<String>,
     /// Let all hosts send to each other meanwhile: uniform, neighbor or hotspot, and how much of their links they take
@@ -108,8 +111,11 @@ pub(crate) struct Sim {
     utilisation: bool,
     #[command(flatten)]
     printed: Printed,
-    /// Print a preset or a file of a fabric, the keys of a kind of file or the parameters of a design, and simulate nothing
-    #[arg(long, value_name = "PRESET|FILE|KIND|DESIGN", exclusive = true)]
+    /// Print the settings in force first, as keys of a file; the JSON has them anyway
+    #[arg(long)]
+    settings: bool,
+    /// Print a preset, a shape or a file as a file of a fabric, the keys of a kind of file or the parameters of a design, and simulate nothing
+    #[arg(long, value_name = "PRESET|SHAPE|FILE|KIND|DESIGN", exclusive = true)]
     show: Option<String>,
 }
 
@@ -179,6 +185,7 @@ impl Sim {
         }
         scenario.refuse_unused(&rows.concat()).map_err(Failure::input)?;
         scenario.refuse_training().map_err(Failure::input)?;
+        let settings = SettingsInForce::of(&scenario, rows.concat())?;
         let rows: Vec<_> =
             rows.iter().flat_map(|designs| sizes.iter().map(move |&size| (designs, size))).collect();
         let runs: usize = rows.iter().map(|(designs, _)| designs.len()).sum();
@@ -207,6 +214,15 @@ impl Sim {
         let (stop, rows) = (interrupt::flag()?, cases.len());
         let width = Columns::width(cases.iter().flat_map(Case::names));
         if !self.printed.is_for_programs() {
+            if self.settings {
+                say!("{settings}");
+            }
+            for design in inexact(&cases) {
+                say!(
+                    "# {}: values cross links as codes of fewer bytes, and results are rounded; algbw and busbw count the vector's own",
+                    design.name()
+                );
+            }
             say!("{}", Columns::header(width));
             if is_choice {
                 say!("{}", candidates_header());
@@ -218,7 +234,12 @@ impl Sim {
             }
         })?;
         if self.printed.is_for_programs() {
-            self.printed.print(&envelope("sim", &simulated.rows));
+            let mut object = envelope("sim", &simulated.rows);
+            object["settings"] = settings.to_json();
+            if !simulated.refused().is_empty() {
+                object["refused"] = simulated.refused().into();
+            }
+            self.printed.print(&object);
         }
         simulated.check(rows)
     }
@@ -228,15 +249,15 @@ impl Sim {
         let mut changes = self.set.clone();
         changes.extend(self.placement.as_ref().map(placement_override));
         if let Some(loss) = &self.loss {
-            let all;
-            let (rate, links) = match loss.split_once('@') {
-                Some(said) => said,
-                None => {
-                    let scenario = Scenario::find(&self.fabric, &changes, catalog).map_err(Failure::input)?;
-                    all = scenario.ranks().to_string();
-                    (&**loss, &*all)
-                }
-            };
+            let scenario = Scenario::find(&self.fabric, &changes, catalog).map_err(Failure::input)?;
+            if scenario.fabric.packet_link().is_none() {
+                return Err(Failure::Input(format!(
+                    "expected a fabric of packets for --loss, found {}; on a memory fabric nothing is lost: leave it out",
+                    self.fabric
+                )));
+            }
+            let all = scenario.ranks().to_string();
+            let (rate, links) = loss.split_once('@').unwrap_or((loss, &all));
             for (key, value) in [("loss.probability", rate), ("loss.links", links)] {
                 changes.push(format!("{key}={value}").parse().map_err(Failure::input)?);
             }
@@ -249,6 +270,17 @@ impl Sim {
 fn candidates(catalog: Catalog, scenario: &Scenario) -> Vec<&'static dyn AnyDesign> {
     let kind = scenario.kind();
     catalog.choices(kind).filter(|design| design.about().is_exact && design.about().offers_any()).collect()
+}
+
+/// The designs of the cases whose results are not those of the vectors' own values, each once.
+fn inexact(cases: &[Case]) -> Vec<&'static dyn AnyDesign> {
+    let mut found: Vec<&'static dyn AnyDesign> = Vec::new();
+    for &design in cases.iter().flat_map(|case| &case.designs) {
+        if !design.about().is_exact && !found.iter().any(|other| other.name() == design.name()) {
+            found.push(design);
+        }
+    }
+    found
 }
 
 /// What may be given as `--design`.
@@ -271,9 +303,13 @@ pub(crate) fn designs(catalog: Catalog) -> String {
     )
 }
 
-/// Prints a preset or a file of a fabric, the keys of a kind of file, or the parameters of a design on each kind of fabric that it has them on.
+/// Prints a preset, a shape or a file as a file of a fabric, the keys of a kind of file, or the parameters of a design on each kind of fabric that it has them on.
 fn show(catalog: Catalog, name: &str) -> Result<(), Failure> {
     if let Ok(text) = Scenario::preset(name) {
+        crate::out::print(&text);
+        return Ok(());
+    }
+    if let Some(text) = Scenario::shape(name) {
         crate::out::print(&text);
         return Ok(());
     }
@@ -305,8 +341,9 @@ fn show(catalog: Catalog, name: &str) -> Result<(), Failure> {
     tables.dedup();
     if tables.is_empty() {
         return Err(Failure::Input(format!(
-            "expected a preset ({}), a kind of file ({}) or a design ({}), found \"{name}\"; name one of them",
+            "expected a preset ({}), a shape ({}), a kind of file ({}) or a design ({}), found \"{name}\"; name one of them",
             Scenario::presets().join(", "),
+            NetworkName::KNOWN,
             Key::files().join(", "),
             catalog.names().join(", ")
         )));

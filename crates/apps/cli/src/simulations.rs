@@ -35,6 +35,8 @@ pub(crate) struct Simulated {
     pub(crate) rows: Vec<Value>,
     /// Elements over all of them.
     pub(crate) wrong: u64,
+    /// Rows that there are not, because their design does not run there, though another one of the cases does.
+    refused: Vec<Value>,
     /// What ran when it was interrupted.
     interrupted: Vec<String>,
 }
@@ -76,9 +78,11 @@ pub(crate) fn simulate(
         progress.inc(1);
         result
     };
-    let (mut simulated, mut failed) = (Simulated::default(), None);
-    // The runs of the case that is being finished.
-    let (mut current, mut runs) = (0, Vec::new());
+    let (mut simulated, mut failed, mut refusal) = (Simulated::default(), None, None);
+    let first = cases.first().map(|case| case.request.design.name());
+    let has_others = cases.iter().any(|case| Some(case.request.design.name()) != first);
+    // The runs of the case that is being finished, and the last one that was refused.
+    let (mut current, mut runs, mut refused_case) = (0, Vec::new(), None);
     sweep(jobs, stop, run, |place, result| {
         let (number, name) = &places[place];
         let case = &cases[*number];
@@ -89,6 +93,20 @@ pub(crate) fn simulate(
         match result {
             Err(MeasureError::Stopped(Interrupted { after })) => {
                 simulated.interrupted.push(format!("{name} at {after}"));
+                return ControlFlow::Continue(());
+            }
+            Err(error) if case.designs.len() == 1 && has_others && error.is_refusal() => {
+                let (design, verdict) = (case.request.design.name(), Choice::Impossible(error.clone()));
+                if simulated.refused.last().is_none_or(|last: &Value| last["design"] != design) {
+                    progress.suspend(|| print(&format!("  {design:<17} {verdict}")));
+                }
+                let (size, verdict) = (case.request.size.bytes(), verdict.to_string());
+                // Other seeds are refused alike.
+                if refused_case != Some(*number) {
+                    simulated.refused.push(json!({ "design": design, "size": size, "verdict": verdict }));
+                }
+                refused_case = Some(*number);
+                refusal.get_or_insert(error);
                 return ControlFlow::Continue(());
             }
             Err(error) if case.designs.len() == 1 => {
@@ -113,6 +131,12 @@ pub(crate) fn simulate(
         ControlFlow::Continue(())
     });
     progress.finish_and_clear();
+    // Where no design runs, the first one's reason is an error.
+    if simulated.refused.len() == cases.len()
+        && let Some(error) = refusal
+    {
+        failed = Some(Failure::input(error));
+    }
     failed.map_or(Ok(simulated), Err)
 }
 
@@ -148,6 +172,9 @@ fn finish(
     let mean = chosen.measurement.as_ref().expect("what is chosen was measured");
     let (mut row, line) = show(&chosen.design, width, &case.request, mean);
     let mut lines = vec![line];
+    if mean.lost + mean.retransmitted > 0 {
+        lines.push(format!("  {} frames lost, {} sent again", mean.lost, mean.retransmitted));
+    }
     if case.over_time {
         add_over_time(&mut row, mean);
     }
@@ -196,9 +223,14 @@ fn candidate_json(candidate: &Candidate) -> Value {
 }
 
 impl Simulated {
+    /// The designs that do not run there, though others do: design, size and verdict of each row that there is not.
+    pub(crate) fn refused(&self) -> &[Value] {
+        &self.refused
+    }
+
     /// Fails if a result was wrong, or if not all `rows` rows are there because somebody interrupted.
     pub(crate) fn check(&self, rows: usize) -> Result<(), Failure> {
-        let (wrong, found) = (self.wrong, self.rows.len());
+        let (wrong, found) = (self.wrong, self.rows.len() + self.refused.len());
         if wrong > 0 {
             return Err(Failure::Wrong(format!(
                 "expected right results, found {wrong} wrong elements; replay with the same arguments and --seed"
@@ -266,6 +298,7 @@ fn show(design: &str, width: usize, request: &Request, measured: &Measurement) -
         "uplink_bytes": measured.uplink.bytes(),
         "downlink_bytes": measured.downlink.bytes(),
         "frames": measured.frames,
+        "lost": measured.lost,
         "retransmitted": measured.retransmitted,
         "steps": measured.steps,
         "links": links,

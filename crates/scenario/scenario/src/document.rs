@@ -120,11 +120,6 @@ impl Document {
         Ok(())
     }
 
-    /// Puts a top-level key in, as if the file had it.
-    pub(crate) fn insert(&mut self, key: &str, value: Value) {
-        self.table.insert(key.into(), value);
-    }
-
     /// Takes a top-level key out.
     pub fn take(&mut self, key: &str) -> Option<Value> {
         self.table.remove(key)

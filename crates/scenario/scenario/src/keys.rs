@@ -1,10 +1,11 @@
 //! The keys of files as a reader sees them, from the types that read them and their docstrings.
 
-use crate::scenario::{KINDS, LAYER, MACHINE, MEASURE, Schema, TRAIN};
+use crate::scenario::{KINDS, LAYER, MACHINE, MEASURE, Schema, TRAIN, is_below};
 use crate::{
-    Faults, Jobs, LayerWorkload, MachineSetup, Measure, MemoryFabric, MemoryMeshFabric, MeshFabric,
-    ServersFabric, TokenBatch, Training,
+    Faults, Jobs, LayerWorkload, MachineSetup, Measure, MemoryFabric, MemoryMeshFabric, MeshFabric, Override,
+    Scenario, ServersFabric, TokenBatch, Training,
 };
+use quincunx_design::Assignment;
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::Value;
 
@@ -65,9 +66,34 @@ impl Key {
         Some(keys)
     }
 
+    /// Whether a default is a value.
+    pub(crate) fn has_default(default: &str) -> bool {
+        !["", NEEDED, WITH_ITS_TABLE].contains(&default)
+    }
+
     /// All kinds of files: of fabrics, and of several collectives.
     pub fn files() -> Vec<&'static str> {
         KINDS.into_iter().chain([JOBS]).collect()
+    }
+}
+
+impl Scenario {
+    /// All keys that are no design's, with what the scenario says or the default. What is neither said nor has a default is left out, and
+    /// so are tables of training and layers of which nothing is said.
+    pub fn in_force(&self) -> Vec<Assignment> {
+        let is_own = |key: &str| !self.keys.iter().any(|(of_design, _)| of_design == key);
+        let mut keys: Vec<_> =
+            self.said.iter().filter(|said| is_own(&said.key)).map(Override::assignment).collect();
+        let kind = self.said.iter().find(|said| said.key == "kind").and_then(|said| said.value.as_str());
+        for Key { key, default, .. } in Key::of(kind.unwrap_or_default()).unwrap_or_default() {
+            let is_others = [TRAIN, MACHINE, LAYER].iter().any(|table| is_below(&key, table));
+            let is_said = keys.iter().any(|(other, _)| *other == key);
+            if !is_said && !is_others && !key.starts_with('[') && Key::has_default(&default) {
+                let default: Override = format!("{key}={default}").parse().expect("a key with a value");
+                keys.push(default.assignment());
+            }
+        }
+        keys
     }
 }
 
@@ -162,7 +188,7 @@ fn words(schema: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Document, Scenario};
+    use crate::Document;
     use quincunx_designs::CATALOG;
 
     fn find(file: &str, key: &str) -> Key {
@@ -228,11 +254,7 @@ mod tests {
             ("servers", "two-servers"),
         ] {
             for Key { key, default, .. } in Key::of(kind).unwrap() {
-                if default.is_empty()
-                    || default == NEEDED
-                    || default == WITH_ITS_TABLE
-                    || key.starts_with('[')
-                {
+                if !Key::has_default(&default) || key.starts_with('[') {
                     continue;
                 }
                 let mut document = Document::parse(preset, Scenario::preset(preset).unwrap()).unwrap();

@@ -37,24 +37,31 @@ impl NetworkName {
         }
     }
 
-    /// What a file would have to say beside the shape: links, and tokens where there are experts. All else has the same defaults as in files.
-    pub(crate) const fn links(&self) -> &'static str {
+    /// The file that says the same. All else has the same defaults as in other files.
+    pub(crate) fn text(&self) -> String {
+        let keys = [("kind", self.kind().into())].into_iter().chain(self.keys());
+        let lines: String = keys.map(|(key, value)| format!("{key} = {value}\n")).collect();
+        format!("{lines}{}\n", self.links())
+    }
+
+    /// What a file has to say beside the shape: links, and tokens where there are experts.
+    const fn links(&self) -> &'static str {
         match self {
-            Self::Hosts(_) => "[link]\nrate = \"100Gbit/s\"\nlatency = \"1us\"",
-            Self::Mesh(_) => "[link]\nrate = \"56GB/s\"\nlatency = \"1us\"",
+            Self::Hosts(_) => "\n[link]\nrate = \"100Gbit/s\"\nlatency = \"1us\"",
+            Self::Mesh(_) => "\n[link]\nrate = \"56GB/s\"\nlatency = \"1us\"",
             Self::Servers(_) => {
-                "tokens = 128\ntoken = \"7KiB\"\nexperts = 64\ntop_k = 8\ngate = \"balanced\"\n\
-                 [link]\nrate = \"56GB/s\"\nlatency = \"1us\"\n[network]\nrate = \"200Gbit/s\"\nlatency = \"4.5us\""
+                "tokens = 128\ntoken = \"7KiB\"\nexperts = 64\ntop_k = 8\ngate = \"balanced\"\n\n\
+                 [link]\nrate = \"56GB/s\"\nlatency = \"1us\"\n\n[network]\nrate = \"200Gbit/s\"\nlatency = \"4.5us\""
             }
             Self::Memory { .. } => {
-                "[link]\nrate = \"112.5GB/s\"\nlatency = \"250ns\"\nflit = \"16B\"\npayload = \"128B\"\n\
+                "\n[link]\nrate = \"112.5GB/s\"\nlatency = \"250ns\"\nflit = \"16B\"\npayload = \"128B\"\n\n\
                  [accelerator]\nresponse_latency = \"30ns\"\nadd_rate = \"1.6TB/s\""
             }
         }
     }
 
     /// The keys that say its shape.
-    pub(crate) fn keys(&self) -> Vec<(&'static str, toml::Value)> {
+    fn keys(&self) -> Vec<(&'static str, toml::Value)> {
         let mesh = |outer, shape: &MeshShape| {
             vec![(outer, i64::from(shape.domains()).into()), ("members", i64::from(shape.members()).into())]
         };

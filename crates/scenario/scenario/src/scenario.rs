@@ -33,6 +33,8 @@ pub(crate) const MEASURE: &str = "measure";
 pub struct Scenario {
     /// File or preset, for messages.
     place: String,
+    /// All that it says.
+    pub(crate) said: Vec<Override>,
     /// Where.
     pub fabric: Fabric,
     /// The tokens that are dispatched, on a fabric for that.
@@ -54,7 +56,7 @@ pub struct Scenario {
     /// The same for single designs, by name.
     bases: BTreeMap<&'static str, Vec<Assignment>>,
     /// Keys of designs.
-    keys: Vec<Assignment>,
+    pub(crate) keys: Vec<Assignment>,
     /// They are a preset's, and nobody's own.
     is_preset: bool,
     /// Keys that were overridden, of designs and others.
@@ -84,7 +86,12 @@ impl Schema {
             Some(Self { fabric, workload, faults, measure, has_kernels: kind == "memory" })
         };
         match kind {
-            "packet" => schema(&["summary", "topology", "link", "node", "placement"], &[], FAULTS, PACKETS),
+            "packet" => schema(
+                &["summary", "topology", "link", "node", "placement"],
+                &[],
+                FAULTS,
+                PACKETS,
+            ),
             "memory" => schema(
                 &["summary", "accelerators", "switches", "link", "accelerator"],
                 &[],
@@ -147,6 +154,11 @@ impl Scenario {
         })
     }
 
+    /// The text of the file that says the same as a shape by its name; none if it is no shape.
+    pub fn shape(name: &str) -> Option<String> {
+        name.parse::<NetworkName>().ok().map(|network| network.text())
+    }
+
     /// The names of all presets.
     pub fn presets() -> Vec<String> {
         let stem =
@@ -187,13 +199,10 @@ impl Scenario {
         name: &str,
         network: &NetworkName,
     ) -> Result<Document, ScenarioError> {
-        let mut document = Document::parse(name, network.links())?;
+        let mut document = Document::parse(name, &network.text())?;
         if !driver.honours(Part::Tokens) {
             let schema = Schema::of(network.kind()).expect("networks are of known kinds");
-            document = document.split(schema.fabric);
-        }
-        for (key, value) in network.keys().into_iter().chain([("kind", network.kind().into())]) {
-            document.insert(key, value);
+            document = document.split(&[&["kind"], schema.fabric].concat());
         }
         Ok(document)
     }
@@ -211,6 +220,7 @@ impl Scenario {
         mut document: Document,
         catalog: Catalog,
     ) -> Result<Self, ScenarioError> {
+        let said = document.values();
         let kind = document.take("kind");
         let kind = kind
             .as_ref()
@@ -243,6 +253,7 @@ impl Scenario {
         let keys = document.values().into_iter().map(|change| (change.key, json(&change.value))).collect();
         let mut scenario = Self {
             place: document.place.clone(),
+            said,
             fabric,
             workload,
             training,
@@ -410,10 +421,8 @@ impl Scenario {
     }
 
     fn refuse_changed(&self, tables: &[(&str, &str)]) -> Result<(), ScenarioError> {
-        let below =
-            |key: &str, table: &str| key.strip_prefix(table).is_some_and(|rest| rest.starts_with('.'));
         let found = self.changed().find_map(|key| {
-            let (_, what) = tables.iter().find(|(table, _)| below(key, table))?;
+            let (_, what) = tables.iter().find(|(table, _)| is_below(key, table))?;
             Some((key, what))
         });
         match found {
@@ -461,6 +470,11 @@ impl Scenario {
         }
         known
     }
+}
+
+/// Whether a key is one of that table.
+pub(crate) fn is_below(key: &str, table: &str) -> bool {
+    key.strip_prefix(table).is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// A value of a file as parameters take it.

@@ -37,7 +37,9 @@ pub struct Measurement {
     pub steps: u64,
     /// Frames or packets on all links.
     pub frames: u64,
-    /// Data frames that ranks, or switches at which connections end, sent again; memory fabrics lose nothing, and repeat nothing.
+    /// Frames that links lost or had no room for; memory fabrics lose nothing.
+    pub lost: u64,
+    /// Data frames that ranks and switches in the group sent again; memory fabrics lose nothing, and repeat nothing.
     pub retransmitted: u64,
     /// Directions of links.
     pub links: Vec<LinkLoad>,
@@ -88,6 +90,7 @@ impl Measurement {
             switch_buffer: runs.iter().map(|run| run.switch_buffer).max().unwrap_or_default(),
             steps: runs.iter().map(|run| run.steps).sum::<u64>() / count,
             frames: runs.iter().map(|run| run.frames).sum::<u64>() / count,
+            lost: runs.iter().map(|run| run.lost).sum::<u64>() / count,
             retransmitted: runs.iter().map(|run| run.retransmitted).sum::<u64>() / count,
             busy_over_time: BusyOverTime::default(),
             links: first.links.iter().enumerate().map(link).collect(),
@@ -128,6 +131,17 @@ pub enum MeasureError {
     Stopped(#[from] Interrupted),
 }
 
+impl MeasureError {
+    /// Whether the design does not run there, on that fabric with these settings, whatever others do.
+    pub const fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::Packet(SimulationError::Cluster(_) | SimulationError::Refused(_))
+                | Self::Memory(RunError::Design(_))
+        )
+    }
+}
+
 impl From<SimulationError> for MeasureError {
     fn from(error: SimulationError) -> Self {
         match error {
@@ -156,6 +170,7 @@ impl From<Row> for Measurement {
             switch_buffer: row.switch_buffer,
             steps: row.steps,
             frames: row.frames,
+            lost: row.lost,
             retransmitted: row.retransmitted,
             links: loads(&row.links),
             uplink: busiest(&row.links, 0),

@@ -58,6 +58,9 @@ fn an_option_that_means_nothing_with_the_collective_is_refused_by_name() {
     refused(&["perf", "all_reduce", "--iterations", "0"], "--iterations");
     refused(&["perf", "all_reduce", "--pcap", "/nonexistent/folder"], "/nonexistent/folder");
     refused(&["sim", "all_reduce", "--loss", "5%@0"], "loss.links");
+    for fabric in ["scin-dgx8", "mesh8-memory"] {
+        refused(&["sim", "all_gather", "--fabric", fabric, "--loss", "1%"], "packets for --loss, found");
+    }
     refused(&["sim", "dispatch"], "that epic-3 offers on epic-star8 (all_reduce, ");
     refused(&["sim", "reduce", "--design", "epic-3,netreduce"], "that netreduce offers on epic-star8");
     refused(&["sim", "--show", "packet", "--json"], "--show");

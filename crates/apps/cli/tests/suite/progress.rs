@@ -26,7 +26,7 @@ fn a_long_run_says_in_lines_how_far_it_is_and_ends_when_nobody_reads_them() {
 }
 
 #[test]
-fn without_a_terminal_nobody_is_told_unless_they_ask() {
+fn without_a_terminal_nobody_is_told_at_once_unless_they_ask() {
     let mut child = start("");
     std::thread::sleep(std::time::Duration::from_millis(2500));
     child.kill().expect("it runs");

@@ -82,6 +82,89 @@ fn choices(arguments: &[&str]) -> Vec<(String, Vec<String>)> {
 }
 
 #[test]
+fn a_design_that_does_not_run_there_is_said_beside_the_rows_of_those_that_do() {
+    let run = |design: &str, more: &[&str]| {
+        let arguments =
+            ["sim", "all_reduce", "--fabric", "ring-4", "--size", "4KiB:8KiB:2", "--design", design];
+        quincunx(&[&arguments[..], more].concat())
+    };
+    let output = run("epic-3,ring", &["--json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let printed = json(&output);
+    let rows = printed["rows"].as_array().unwrap();
+    assert!(rows.len() == 2 && rows.iter().all(|row| row["design"] == "ring"), "{rows:?}");
+    let refused = printed["refused"].as_array().unwrap();
+    assert_eq!(refused.len(), 2);
+    assert!(
+        refused[1]["verdict"]
+            .as_str()
+            .unwrap()
+            .starts_with("not possible here: expected a fabric with switches")
+    );
+    let table = String::from_utf8(run("epic-3,ring", &[]).stdout).unwrap();
+    assert_eq!(table.matches("not possible here").count(), 1, "once for all sizes: {table}");
+    for designs in ["epic-3", "epic-3,epic-2"] {
+        assert_eq!(run(designs, &[]).status.code(), Some(2), "none runs: {designs}");
+    }
+}
+
+#[test]
+fn the_settings_in_force_are_keys_of_a_file_that_says_the_same() {
+    let arguments = ["sim", "all_reduce", "--fabric", "star-4", "--design", "epic-3,ring", "--size", "64KiB"];
+    let changes = ["--set", "link.rate=400Gbit/s", "--set", "hosts.window=8"];
+    let printed = json(&quincunx(&[&arguments[..], &changes, &["--json"]].concat()));
+    let settings = &printed["settings"];
+    assert_eq!(settings["fabric"]["link.rate"], "400Gbit/s", "what was said");
+    assert_eq!(settings["fabric"]["measure.stepwise"], false, "a default");
+    assert_eq!(settings["designs"]["ring"]["hosts.window"], 8);
+    assert!(settings["designs"]["epic-3"].get("hosts.window").is_none(), "not its own");
+    let text =
+        String::from_utf8(quincunx(&[&arguments[..], &changes, &["--settings"]].concat()).stdout).unwrap();
+    let keys: String =
+        text.lines().filter(|line| line.contains(" = ")).map(|line| format!("{line}\n")).collect();
+    let part = text.split("# ring").nth(1).unwrap();
+    assert!(part.contains("\nhosts.window = 8\n") && keys.starts_with("kind = \"packet\"\n"), "{text}");
+}
+
+#[test]
+fn a_shape_is_shown_as_a_file_that_says_the_same() {
+    for (shape, collective, design) in [
+        ("leaf-spine-2x2x2", "all_reduce", "ring"),
+        ("memory-4x2", "all_reduce", "ring"),
+        ("mesh-2x2", "all_gather", "multiwrite"),
+        ("servers-2x2", "dispatch", "multiwrite"),
+    ] {
+        let file = std::env::temp_dir().join(format!("quincunx-{shape}-{}.toml", std::process::id()));
+        std::fs::write(&file, quincunx(&["sim", "--show", shape]).stdout).unwrap();
+        let rows = |fabric: &str| {
+            json(&quincunx(&["sim", collective, "--fabric", fabric, "--design", design, "--json"]))["rows"]
+                .clone()
+        };
+        assert_eq!(rows(shape), rows(file.to_str().unwrap()), "{shape}");
+        std::fs::remove_file(file).unwrap();
+    }
+}
+
+#[test]
+fn the_example_of_nodes_and_links_runs() {
+    let fabric = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../examples/fabrics/two-leaves.toml");
+    let output = quincunx(&[
+        "sim",
+        "all_reduce",
+        "--fabric",
+        fabric,
+        "--design",
+        "epic-3,ring",
+        "--size",
+        "64KiB",
+        "--json",
+    ]);
+    let printed = json(&output);
+    assert!(printed["rows"].as_array().unwrap().iter().all(|row| row["wrong"] == 0), "{printed}");
+    assert_eq!(printed["settings"]["fabric"]["node"].as_array().unwrap().len(), 12);
+}
+
+#[test]
 fn auto_picks_the_fastest_design_for_each_size_and_says_why_not_the_others() {
     let chosen = choices(&["all_gather", "--fabric", "mesh8", "--size", "1MiB:64MiB:64"]);
     let designs: Vec<&str> = chosen.iter().map(|(design, _)| design.as_str()).collect();

@@ -48,6 +48,7 @@ pub(crate) fn measure<P: Data>(
         switch_buffer: outcome.switch_buffer,
         steps: outcome.steps,
         frames: outcome.packets,
+        lost: 0,
         retransmitted: 0,
         links: loads(&outcome.links),
         uplink: busiest(&outcome.links, 0),

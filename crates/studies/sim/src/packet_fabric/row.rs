@@ -46,7 +46,7 @@ pub struct Row {
     pub frames: u64,
     /// Frames that links lost or had no room for.
     pub lost: u64,
-    /// Data frames that ranks, or switches at which connections end, sent again.
+    /// Data frames that ranks and switches in the group sent again: what a switch passes on a second time counts, too.
     pub retransmitted: u64,
     /// Frames that nodes dropped, for any reason.
     pub dropped: u64,
