@@ -16,6 +16,7 @@ pub static CATALOG: Catalog = Catalog::new(
         &quincunx_cais::CAIS,
         &quincunx_ring::RING,
         &quincunx_ring::TREE,
+        &quincunx_ring::DOUBLE_TREE,
         &quincunx_ring::DIRECT,
         &quincunx_netreduce::NETREDUCE,
         &quincunx_multiwrite::MULTIWRITE,

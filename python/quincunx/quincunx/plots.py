@@ -51,6 +51,7 @@ STYLES: dict[str, tuple[str, str]] = {
     "ring": ("#D55E00", "D"),
     "ring-rq": ("#F4A582", "d"),
     "tree": ("#B8860B", "<"),
+    "double-tree": ("#8B5A00", ">"),
     "direct": ("#7F7F7F", "X"),
 }
 _FREE_COLOURS = ("#332288", "#AA4499", "#117733", "#882255", "#999933", "#44AA99", "#661100", "#88CCEE")

@@ -1,9 +1,10 @@
 //! What a rank's program is set up with, and which peers each algorithm needs.
 
-use crate::{Pace, tree};
+use crate::{Pace, double_tree, tree};
 use alloc::vec::Vec;
 use core::fmt;
-use quincunx_collective::Rank;
+use core::mem::discriminant;
+use quincunx_collective::{Collective, Rank};
 use quincunx_engine::verbs::QpIndex;
 use quincunx_units::ByteCount;
 
@@ -19,6 +20,7 @@ pub const DEFAULT_WINDOW: u16 = 16;
 /// |---|---|---|
 /// | ring | 2 | Reduce: root + 1, root + 2, ... root. AllReduce, ReduceScatter: the same with the rank of the part as root |
 /// | tree | at most 3 | own, then the children by rank, each with its own subtree combined so; AllReduce: root 0 |
+/// | double tree | at most 4 | the same in the tree of each half |
 /// | direct | all | rank order |
 ///
 /// Each order depends only on ranks and lengths, so that results are reproducible.
@@ -30,6 +32,9 @@ pub enum Algorithm {
     /// A binary tree of all ranks, in which a collective runs towards or away from its root: few hops, for short
     /// vectors; the busiest link carries a vector twice.
     Tree,
+    /// Two binary trees, each for half of the vector: an AllReduce in few hops in which no link carries a vector more than twice each way. Other
+    /// primitives than that and a Barrier it has none.
+    DoubleTree,
     /// Everybody with everybody: one hop (AllReduce two), for short vectors in small groups.
     Direct,
 }
@@ -107,18 +112,33 @@ impl fmt::Display for Algorithm {
         f.pad(match self {
             Self::Ring => "ring",
             Self::Tree => "tree",
+            Self::DoubleTree => "double-tree",
             Self::Direct => "direct",
         })
     }
 }
 
 impl Algorithm {
+    /// The primitives that it has.
+    pub const fn collectives(self) -> &'static [Collective] {
+        match self {
+            Self::Ring | Self::Tree | Self::Direct => &Collective::PRIMITIVES,
+            Self::DoubleTree => &[Collective::AllReduce, Collective::Barrier],
+        }
+    }
+
+    /// Whether it has one.
+    pub fn offers(self, collective: Collective) -> bool {
+        self.collectives().iter().any(|one| discriminant(one) == discriminant(&collective))
+    }
+
     /// The ranks that `rank` exchanges messages with in a group of `ranks`, ascending.
     pub fn peers(self, rank: Rank, ranks: u16) -> Vec<Rank> {
         let ahead = |steps: u16| ((u32::from(rank.0) + u32::from(steps)) % u32::from(ranks)) as u16;
         let mut peers: Vec<Rank> = match self {
             Self::Ring => Vec::from([ahead(ranks - 1), ahead(1)].map(Rank)),
             Self::Tree => tree::neighbours(rank, ranks).collect(),
+            Self::DoubleTree => double_tree::neighbours(rank, ranks),
             Self::Direct => (0..ranks).map(Rank).collect(),
         };
         peers.sort_unstable();

@@ -69,6 +69,19 @@ pub const TREE: Hosts = Hosts {
     algorithm: Algorithm::Tree,
 };
 
+/// Ranks form two trees, each for half of the vector.
+pub const DOUBLE_TREE: Hosts = Hosts {
+    about: About {
+        model: MODEL,
+        ..About::new(
+            "double-tree",
+            "hosts alone: ranks form two binary trees, each for half of the vector",
+            &[(FabricKind::Tree, Algorithm::DoubleTree.collectives())],
+        )
+    },
+    algorithm: Algorithm::DoubleTree,
+};
+
 /// Each rank sends to each other.
 pub const DIRECT: Hosts = Hosts {
     about: About {
@@ -178,6 +191,21 @@ fn ring(ranks: u16) -> Vec<Connection> {
     }
 }
 
+/// Each rank's connections are to its neighbours in either tree, in their order.
+fn double_trees(ranks: u16) -> Vec<Connection> {
+    let neighbours: Vec<Vec<Rank>> =
+        (0..ranks).map(|rank| Algorithm::DoubleTree.peers(Rank(rank), ranks)).collect();
+    let end = |rank: Rank, to: Rank| {
+        let index = neighbours[rank.index()].iter().position(|peer| *peer == to);
+        (Member::Rank(rank), index.expect("neighbours are mutual") as u16)
+    };
+    let from = |rank: Rank| {
+        let above = neighbours[rank.index()].iter().filter(move |peer| **peer > rank);
+        above.map(move |peer| Connection::new(end(rank, *peer), end(*peer, rank)))
+    };
+    (0..ranks).map(Rank).flat_map(from).collect()
+}
+
 impl Hosts {
     fn memory_needs(&self, memory: &SharedMemory) -> Result<MemoryNeeds, Refusal> {
         let (ranks, length) = (memory.fabric.accelerators, memory.request.span.length);
@@ -191,7 +219,7 @@ impl Hosts {
             Algorithm::Direct => {
                 ((memory.fabric.switches + 1) * ranks, SharedDirect::scratch_bytes(ranks, length))
             }
-            Algorithm::Tree => return Err(self.hosts_alone()),
+            Algorithm::Tree | Algorithm::DoubleTree => return Err(self.hosts_alone()),
         };
         Ok(MemoryNeeds { words, tail: 0, scratch })
     }
@@ -207,7 +235,7 @@ impl Hosts {
             Algorithm::Direct => {
                 Box::new(SharedDirect::new(SharedDirectConfig { ranks, rank, granule, scratch, first_flag }))
             }
-            Algorithm::Tree => return Err(self.hosts_alone()),
+            Algorithm::Tree | Algorithm::DoubleTree => return Err(self.hosts_alone()),
         })
     }
 
@@ -260,6 +288,7 @@ impl Design for Hosts {
             Algorithm::Ring => ring(placement.ranks),
             // That a rank of a tree could do with fewer depends on the roots that will be asked for.
             Algorithm::Tree | Algorithm::Direct => Connection::full_mesh(placement.ranks),
+            Algorithm::DoubleTree => double_trees(placement.ranks),
         };
         Ok(Plan::new(ranks, connections))
     }

@@ -1,6 +1,6 @@
 //! Collectives between hosts alone: the baselines, and what a group falls back to when it gets no switch memory.
 //!
-//! A [`HostProgram`] runs all six primitives over queue pairs by one of three [`Algorithm`]s. Each is only a plan: a
+//! A [`HostProgram`] runs primitives over queue pairs by one of the [`Algorithm`]s; all six, or those that it offers. Each is only a plan: a
 //! list of stages, one after the other, of the kind "take these peers' pieces and my own, combine them, keep the
 //! result, pass it on to those peers" (`plan`). One executor (`program`) runs every plan, piece by piece, so that
 //! the combining of one piece overlaps the transfer of the next.
@@ -27,6 +27,7 @@ mod connection;
 mod design;
 mod design_rq;
 mod direct;
+mod double_tree;
 mod mutation;
 mod pace;
 mod plan;
@@ -38,7 +39,7 @@ mod shared_memory;
 mod tree;
 
 pub use config::{Algorithm, Config, ConfigError, DEFAULT_CHUNK, DEFAULT_WINDOW};
-pub use design::{DIRECT, HostParams, Hosts, Pieces, RING, TREE};
+pub use design::{DIRECT, DOUBLE_TREE, HostParams, Hosts, Pieces, RING, TREE};
 pub use design_rq::{RING_RQ, RequantizedRing, RqParams};
 pub use mutation::Mutation;
 pub use pace::Pace;

@@ -72,6 +72,8 @@ pub(crate) struct Plan {
     connection_to: Vec<Option<usize>>,
     connections: Vec<usize>,
     pub(crate) stages: Vec<Stage>,
+    /// The order in which they go out.
+    pub(crate) sends: Vec<usize>,
 }
 
 impl Plan {
@@ -94,6 +96,7 @@ impl Plan {
             connection_to,
             connections: Vec::new(),
             stages: Vec::new(),
+            sends: Vec::new(),
         }
     }
 
@@ -102,6 +105,7 @@ impl Plan {
         self.grain = element.max(MIN_GRAIN);
         self.connections.clear();
         self.stages.clear();
+        self.sends.clear();
     }
 
     /// Sets how long a piece is: such that `length` bytes make at least `pieces`, if they are not too short for that.
@@ -125,6 +129,24 @@ impl Plan {
         if length > 0 {
             self.push_pieces(length.div_ceil(self.piece), length, own, keep, from, to);
         }
+    }
+
+    /// Appends a stage that is kept, and goes out where [`send`](Self::send) has it; its number for that.
+    pub(crate) fn push_unsent(
+        &mut self,
+        length: usize,
+        own: Option<Own>,
+        keep: usize,
+        from: impl IntoIterator<Item = Rank>,
+        to: impl IntoIterator<Item = Rank>,
+    ) -> usize {
+        self.push_pieces(length.div_ceil(self.piece), length, own, Some(keep), from, to);
+        self.sends.pop().expect("the stage that was just appended")
+    }
+
+    /// Has a stage go out behind all that were appended so far.
+    pub(crate) fn send(&mut self, stage: usize) {
+        self.sends.push(stage);
     }
 
     /// Appends a stage of one message without bytes.
@@ -158,6 +180,7 @@ impl Plan {
         assert!(keep.is_some() || from.is_empty() || to.len() == 1, "a slot is sent from once");
         assert!(own.is_some() || !from.is_empty(), "a stage has something to combine");
         self.stages.push(Stage { length, pieces, own, keep, from, to, ready: 0 });
+        self.sends.push(self.stages.len() - 1);
     }
 
     /// The connections a stage takes pieces from.

@@ -9,7 +9,7 @@ use crate::connection::{Credit, Heard, PeerConnection, Slot, SlotId, work};
 use crate::mutation::Mutation;
 use crate::pace::Pace;
 use crate::plan::Plan;
-use crate::{direct, ring, tree};
+use crate::{direct, double_tree, ring, tree};
 use alloc::vec::Vec;
 use core::ops::Range;
 use quincunx_collective::{Collective, Payload, Reduction};
@@ -179,6 +179,7 @@ impl HostProgram {
         match self.algorithm {
             Algorithm::Ring => ring::plan(&mut self.plan, collective, length, element, confirms),
             Algorithm::Tree => tree::plan(&mut self.plan, collective, length, element, confirms),
+            Algorithm::DoubleTree => double_tree::plan(&mut self.plan, collective, length, element),
             Algorithm::Direct => direct::plan(&mut self.plan, collective, length, element, confirms),
         }
         for connection in &mut self.connections {
@@ -191,11 +192,13 @@ impl HostProgram {
                 .from(index)
                 .iter()
                 .for_each(|connection| self.connections[*connection].incoming.push(index));
+            total += stage.pieces * (1 + self.plan.to(index).len());
+        }
+        for &index in &self.plan.sends {
             self.plan
                 .to(index)
                 .iter()
                 .for_each(|connection| self.connections[*connection].outgoing.push(index));
-            total += stage.pieces * (1 + self.plan.to(index).len());
         }
         total
     }
@@ -245,7 +248,9 @@ impl HostProgram {
                 match self.algorithm {
                     // What has completed may have made room for any connection's.
                     Algorithm::Direct => self.pump_evenly(request, verbs),
-                    Algorithm::Ring | Algorithm::Tree => while self.send_next(connection, request, verbs) {},
+                    Algorithm::Ring | Algorithm::Tree | Algorithm::DoubleTree => {
+                        while self.send_next(connection, request, verbs) {}
+                    }
                 }
                 self.tell(connection, verbs);
                 if let Some(other) = freed {
@@ -457,6 +462,9 @@ impl<P: Payload> Program<P> for HostProgram {
             State::Idle => {}
             State::Running { .. } => return Err(RequestError::Busy),
             State::Failed => return Err(RequestError::GroupFailed),
+        }
+        if !self.algorithm.offers(request.collective) {
+            return Err(RequestError::NotOffered { found: request.collective });
         }
         let length = request.check(self.plan.rank, self.plan.ranks, verbs.memory())?;
         request.check_pieces("hosts.chunk", self.chunk)?;

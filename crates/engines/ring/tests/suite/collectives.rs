@@ -1,4 +1,4 @@
-//! All six primitives by all three algorithms, in every group size, against their references.
+//! All six primitives by the algorithms that have them, in every group size, against their references.
 
 use crate::common::{ProgramGroup, lengths};
 use proptest::prelude::*;
@@ -10,7 +10,8 @@ use quincunx_engine::Terms;
 use quincunx_engine::verbs::CollectiveRequest;
 use quincunx_ring::{Algorithm, Pace, tree_neighbours};
 
-const ALGORITHMS: [Algorithm; 3] = [Algorithm::Ring, Algorithm::Tree, Algorithm::Direct];
+const ALGORITHMS: [Algorithm; 4] =
+    [Algorithm::Ring, Algorithm::Tree, Algorithm::DoubleTree, Algorithm::Direct];
 const F32_SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
 
 /// One collective: its inputs, and what must come out.
@@ -63,8 +64,9 @@ fn run<P: Payload>(group: &mut ProgramGroup<P>, cases: &[Case<P>]) {
     }
 }
 
-fn all_roots(ranks: usize) -> impl Iterator<Item = Collective> {
-    Collective::PRIMITIVES.into_iter().flat_map(move |collective| {
+/// All that an algorithm has, with each root.
+fn all_roots(algorithm: Algorithm, ranks: usize) -> impl Iterator<Item = Collective> {
+    algorithm.collectives().iter().flat_map(move |collective| {
         let roots = if collective.root().is_some() { ranks } else { 1 };
         (0..roots).map(move |root| collective.with_root(Rank(root as u16)))
     })
@@ -74,7 +76,7 @@ fn all_roots(ranks: usize) -> impl Iterator<Item = Collective> {
 fn every_rank_contributes_once_in_every_primitive_group_size_and_root() {
     for algorithm in ALGORITHMS {
         for ranks in 1..=9 {
-            for (seed, collective) in all_roots(ranks).enumerate() {
+            for (seed, collective) in all_roots(algorithm, ranks).enumerate() {
                 // Neither the group size nor the chunk divides 13 elements.
                 let case = case(collective, F32_SUM, ranks, 4 * 13, Provenance::of_rank);
                 run(&mut ProgramGroup::new(algorithm, ranks, 8, 2, seed as u64), &[case]);
@@ -86,7 +88,7 @@ fn every_rank_contributes_once_in_every_primitive_group_size_and_root() {
 #[test]
 fn vectors_of_no_bytes_and_of_fewer_elements_than_ranks_work() {
     for algorithm in ALGORITHMS {
-        for collective in Collective::PRIMITIVES {
+        for &collective in algorithm.collectives() {
             for bytes in [0, 4, 8] {
                 let case = case(collective, F32_SUM, 5, bytes, Provenance::of_rank);
                 run(&mut ProgramGroup::new(algorithm, 5, 4, 3, 1), &[case]);
@@ -111,7 +113,7 @@ fn pieces_are_whole_elements_of_eight_bytes_too() {
 #[test]
 fn lengths_alone_take_the_same_way() {
     for algorithm in ALGORITHMS {
-        for collective in Collective::PRIMITIVES {
+        for &collective in algorithm.collectives() {
             let case = case(collective, F32_SUM, 6, 1000, |_, length| LengthOnly::new(length));
             run(&mut ProgramGroup::new(algorithm, 6, 64, 4, 1), &[case]);
         }
@@ -149,6 +151,7 @@ proptest! {
         let data_type = reduction.data_type;
         let cases: Vec<_> = collectives
             .iter()
+            .filter(|(collective, _)| algorithm.offers(*collective))
             .map(|(collective, elements)| {
                 let bytes = elements * data_type.size();
                 case(*collective, reduction, ranks, bytes, |rank, length| exact(rank, length, reduction))
@@ -164,6 +167,7 @@ proptest! {
     ) {
         let cases: Vec<_> = collectives
             .iter()
+            .filter(|(collective, _)| algorithm.offers(*collective))
             .map(|(collective, elements)| {
                 case(*collective, F32_SUM, ranks, 4 * elements, Provenance::of_rank)
             })
@@ -233,7 +237,7 @@ fn a_ring_sends_the_least_that_hosts_can_and_only_to_the_next_rank() {
 #[test]
 fn a_tree_sends_to_neighbours_alone() {
     let ranks = 9;
-    let cases: Vec<_> = all_roots(ranks)
+    let cases: Vec<_> = all_roots(Algorithm::Tree, ranks)
         .map(|collective| case(collective, F32_SUM, ranks, 64, |_, length| LengthOnly::new(length)))
         .collect();
     let mut group = ProgramGroup::new(Algorithm::Tree, ranks, 64, 8, 3);
@@ -243,6 +247,25 @@ fn a_tree_sends_to_neighbours_alone() {
             let neighbour =
                 tree_neighbours(Rank(rank as u16), ranks as u16).any(|other| other.index() == peer);
             assert_eq!(group.sent(rank, peer).0 > 0, neighbour, "from {rank} to {peer}");
+        }
+    }
+}
+
+#[test]
+fn two_trees_send_no_more_than_two_vectors_each_way_and_a_rank_sends_to_four_at_most() {
+    for ranks in [2, 3, 5, 8, 9] {
+        let bytes = 8 * 1024;
+        let case = case(Collective::AllReduce, F32_SUM, ranks, bytes, |_, length| LengthOnly::new(length));
+        let mut group = ProgramGroup::new(Algorithm::DoubleTree, ranks, 64, 8, 3);
+        run(&mut group, &[case]);
+        for rank in 0..ranks {
+            let peers = || (0..ranks).filter(|peer| *peer != rank);
+            let [sent, received]: [usize; 2] = [
+                peers().map(|peer| group.sent(rank, peer).1).sum(),
+                peers().map(|peer| group.sent(peer, rank).1).sum(),
+            ];
+            assert!(sent <= 2 * bytes && received <= 2 * bytes, "{rank} of {ranks}: {sent} and {received}");
+            assert!(peers().filter(|&peer| group.sent(rank, peer).0 > 0).count() <= 4, "{rank} of {ranks}");
         }
     }
 }

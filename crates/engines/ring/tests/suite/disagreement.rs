@@ -6,7 +6,8 @@ use quincunx_engine::Terms;
 use quincunx_engine::verbs::{CollectiveRequest, Failure, Outcome};
 use quincunx_ring::{Algorithm, Config, Mutation};
 
-const ALGORITHMS: [Algorithm; 3] = [Algorithm::Ring, Algorithm::Tree, Algorithm::Direct];
+const ALGORITHMS: [Algorithm; 4] =
+    [Algorithm::Ring, Algorithm::Tree, Algorithm::DoubleTree, Algorithm::Direct];
 const BYTES: usize = 24;
 
 /// What a rank asks for, before it has buffers.
@@ -79,6 +80,11 @@ fn run(
     group.run_out(&requests)
 }
 
+/// The algorithms that have all of these.
+fn offering(wishes: &[Wish]) -> impl Iterator<Item = Algorithm> {
+    ALGORITHMS.into_iter().filter(|one| wishes.iter().all(|wish| one.offers(wish.collective)))
+}
+
 fn every_case(mut check: impl FnMut(Algorithm, usize, (Wish, Wish, usize), u64)) {
     let rooted = Collective::PRIMITIVES.into_iter().filter(|one| one.root().is_some());
     let collectives = Collective::PRIMITIVES.into_iter().chain(rooted.map(|one| one.with_root(Rank(1))));
@@ -86,7 +92,7 @@ fn every_case(mut check: impl FnMut(Algorithm, usize, (Wish, Wish, usize), u64))
         let wish = wish(collective, bytes);
         for other in others(wish) {
             for (algorithm, ranks) in
-                ALGORITHMS.into_iter().flat_map(|one| [2, 3, 5].map(|ranks| (one, ranks)))
+                offering(&[wish, other]).flat_map(|one| [2, 3, 5].map(|ranks| (one, ranks)))
             {
                 for odd in 0..ranks {
                     check(algorithm, ranks, (wish, other, odd), odd as u64);

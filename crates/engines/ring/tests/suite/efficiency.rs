@@ -156,3 +156,13 @@ fn a_barrier_takes_as_many_hops_as_it_says() {
         assert_eq!(timing.end, (hops + 1) * LINKS.latency, "{algorithm}");
     }
 }
+
+/// Each link carries two vectors each way, and both ways are in use from the first piece to the last.
+#[test]
+fn double_tree_all_reduce_of_a_long_vector_comes_within_a_tenth_of_its_bound() {
+    for (ranks, bytes) in [(2, MIB), (8, 16 * MIB), (16, 16 * MIB)] {
+        let vectors = if ranks == 2 { 1 } else { 2 };
+        let found = efficiency(Algorithm::DoubleTree, Collective::AllReduce, ranks, bytes, vectors * bytes);
+        assert!(found >= 0.9, "{ranks} ranks: {found:.3}");
+    }
+}

@@ -53,6 +53,21 @@ fn a_ring_takes_what_its_bytes_take_on_a_link() {
     }
 }
 
+/// What two trees may take over two vectors: beside frames, the first and the last pieces pass all levels up and down.
+const TREE_BOUND: f64 = 1.1;
+
+#[test]
+fn two_trees_take_what_two_vectors_take_on_a_link() {
+    for (shape, gigabits, size) in
+        [("star-8", 100, 16 * MIB), ("star-8", 400, 16 * MIB), ("star-64", 400, 16 * MIB)]
+    {
+        let on = links(shape, gigabits);
+        let row = run(&on, "double-tree", Collective::AllReduce, size);
+        let share = row.time.as_secs_f64() / seconds(&on, 2.0 * size as f64);
+        assert!((1.0..TREE_BOUND).contains(&share), "{shape} at {gigabits} Gbit/s, {size}: {share:.3}");
+    }
+}
+
 #[test]
 fn direct_takes_what_its_bytes_take_on_the_busiest_link() {
     for (shape, gigabits, size, collective) in [
