@@ -32,7 +32,7 @@ impl Wiring {
                     TopologyName::Switched(shape) => Self::switched(&shape.topology(packets(&fabric.link))),
                     TopologyName::Listed(topology) => Self::switched(topology),
                 };
-                wiring.with_placement(&fabric.placement)
+                wiring.with_placement(&fabric.placement).with_delays(fabric.delays)
             }
             Fabric::Mesh(fabric) => Self::mesh(fabric.groups, fabric.members, packets(&fabric.link), "host-"),
             Fabric::MemoryMesh(fabric) => {

@@ -3,6 +3,7 @@
 use quincunx_collective::Rank;
 use quincunx_design::{FabricKind, LinkRates};
 use quincunx_fabric::{IncTree, LinkProperties, NodeKind, Topology, TreeShape};
+use quincunx_scenario::NodeDelays;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -72,6 +73,20 @@ impl Default for Wiring {
 }
 
 impl Wiring {
+    /// The same with the time in hosts and switches in their links' latencies: a frame passes one end of each, and both of two in a switch.
+    #[must_use]
+    pub fn with_delays(mut self, delays: NodeDelays) -> Self {
+        for link in &mut self.links {
+            for end in link.ends {
+                link.properties.latency += match self.nodes[end.node].kind {
+                    NodeKind::Host => delays.nic,
+                    NodeKind::Switch => delays.switch / 2,
+                };
+            }
+        }
+        self
+    }
+
     /// Hosts at the leaves of a tree of switches: `switch-0` (the root), `switch-1`, ..., `host-0`, `host-1`, ... Groups may use all of
     /// the tree; its nodes are numbered alike.
     pub fn tree(shape: &TreeShape, link: LinkProperties) -> Self {

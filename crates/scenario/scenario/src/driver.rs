@@ -15,7 +15,7 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(100);
 pub enum Part {
     /// `link.rate`.
     Rate,
-    /// What else there is of links: `link.*`, `network.*`.
+    /// What else there is of links, and of time in what they join: `link.*`, `network.*`, `nic.*`, `switch.*`.
     Links,
     /// `placement`.
     Placement,
@@ -176,6 +176,7 @@ mod tests {
             ("star-2", "congestion.queue=64KiB", "`congestion`"),
             ("star-2", "link.rate=1Gbit/s", "`link.rate`"),
             ("star-2", "link.latency=1us", "`link.latency`"),
+            ("star-2", "switch.latency=1us", "`switch.latency`"),
             ("servers-2x2", "network.latency=1us", "`network.latency`"),
             ("star-2", "measure.stepwise=true", "`measure.stepwise`"),
             ("star-2", "measure.receivers_only=true", "`measure.receivers_only`"),

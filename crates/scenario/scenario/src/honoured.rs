@@ -7,6 +7,9 @@ use crate::{
 /// What every link carries in a second.
 const RATE: &str = "link.rate";
 
+/// What keys of links begin with, and of time in what they join.
+const LINKS: [&str; 4] = ["link.", "network.", "nic.", "switch."];
+
 /// What keys of training begin with, and those of a model's layer and what it runs on.
 const TRAINING: [&str; 3] = ["train.", "layer.", "machine."];
 
@@ -16,7 +19,7 @@ impl Scenario {
     pub(crate) fn refuse_dishonoured(&self, driver: &dyn Driver) -> Result<(), ScenarioError> {
         let Measure { stepwise, receivers_only, synchronised, limit } = self.measure;
         let default = Measure::default();
-        let is_link = |key: &&str| key.starts_with("link.") || key.starts_with("network.");
+        let is_link = |key: &&str| LINKS.iter().any(|table| key.starts_with(table));
         let rate = self.changed().any(|key| key == RATE);
         let link = self.changed().filter(is_link).find(|key| *key != RATE);
         let trained = self.changed().find(|key| TRAINING.iter().any(|table| key.starts_with(table)));

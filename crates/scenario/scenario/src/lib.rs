@@ -56,6 +56,6 @@ pub use offered::{Load, LoadError, Offered, OfferedError, Pattern, PatternError}
 pub use placement::{RankPlacement, RankPlacementError};
 pub use read::read_text;
 pub use scenario::Scenario;
-pub use topology::{PacketLink, TopologyName};
+pub use topology::{NodeDelays, PacketLink, TopologyName};
 pub use training::{Gpu, Training};
 pub use workload::TokenBatch;

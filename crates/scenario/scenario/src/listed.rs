@@ -1,6 +1,6 @@
 //! Packet fabrics as files say them: by a topology's name and one `[link]` for all, or by a list of nodes and links, `[[node]]` and `[[link]]`.
 
-use crate::{PacketLink, RankPlacement, TopologyName, text};
+use crate::{NodeDelays, PacketLink, RankPlacement, TopologyName, text};
 use quincunx_fabric::{LinkProperties, NodeKind, Topology};
 use quincunx_units::{BitRate, Duration};
 use schemars::JsonSchema;
@@ -21,6 +21,8 @@ pub struct PacketFabric {
     pub link: PacketLink,
     /// Which host each rank is on.
     pub placement: RankPlacement,
+    /// Time in hosts and switches.
+    pub delays: NodeDelays,
 }
 
 /// The keys of a packet fabric, as files have them.
@@ -38,6 +40,26 @@ pub(crate) struct Keys {
     #[serde(default, deserialize_with = "text::deserialize")]
     #[schemars(with = "String")]
     placement: RankPlacement,
+    #[serde(default)]
+    nic: Nic,
+    #[serde(default)]
+    switch: SwitchSetup,
+}
+
+/// Hosts and their NICs.
+#[derive(Deserialize, JsonSchema, Default)]
+#[serde(deny_unknown_fields, default)]
+struct Nic {
+    /// A frame's time through a host and its NIC, at each end, beside the link's.
+    latency: Duration,
+}
+
+/// Switches.
+#[derive(Deserialize, JsonSchema, Default)]
+#[serde(deny_unknown_fields, default)]
+struct SwitchSetup {
+    /// A frame's time through a switch, beside the links'.
+    latency: Duration,
 }
 
 /// `[link]` or `[[link]]`.
@@ -114,15 +136,18 @@ impl<'de> Deserialize<'de> for Links {
 impl TryFrom<Keys> for PacketFabric {
     type Error = String;
 
-    fn try_from(Keys { summary, topology, link, node, placement }: Keys) -> Result<Self, String> {
+    fn try_from(keys: Keys) -> Result<Self, String> {
+        let Keys { summary, topology, link, node, placement, nic, switch } = keys;
+        let delays = NodeDelays { nic: nic.latency, switch: switch.latency };
         match (topology, link) {
             (Some(name), Links::Alike(link)) if node.is_empty() => {
                 let topology = name.parse().map_err(|error| format!("{error} in `topology`"))?;
-                Ok(Self { summary, topology, link, placement })
+                Ok(Self { summary, topology, link, placement, delays })
             }
             (None, Links::Listed(links)) if !node.is_empty() => {
                 let (topology, link) = build(node, links)?;
-                Ok(Self { summary, topology: TopologyName::Listed(Box::new(topology)), link, placement })
+                let topology = TopologyName::Listed(Box::new(topology));
+                Ok(Self { summary, topology, link, placement, delays })
             }
             _ => Err("expected `topology` and one [link], or [[node]] and [[link]], found neither or some of both; \
                       say one of the two"

@@ -87,7 +87,7 @@ impl Schema {
         };
         match kind {
             "packet" => schema(
-                &["summary", "topology", "link", "node", "placement"],
+                &["summary", "topology", "link", "node", "placement", "nic", "switch"],
                 &[],
                 FAULTS,
                 PACKETS,

@@ -32,6 +32,15 @@ pub struct PacketLink {
     pub framing: Option<ByteCount>,
 }
 
+/// Time in hosts and switches beside that on links.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct NodeDelays {
+    /// A frame's time through a host and its NIC, at each end.
+    pub nic: Duration,
+    /// A frame's time through a switch.
+    pub switch: Duration,
+}
+
 impl FromStr for TopologyName {
     type Err = quincunx_fabric::ShapeError;
 

@@ -387,3 +387,20 @@ fn a_seed_replays_a_lossy_collective_to_the_bit() {
         assert_ne!(trace(name, 7), trace(name, 8), "{name}");
     }
 }
+
+/// A frame from host to host passes a host's end, a switch and another host's end.
+#[test]
+fn time_in_hosts_and_switches_comes_to_that_on_links() {
+    let time = |changes: &[&str]| {
+        let scenario = scenario("star-2", &[&["hosts.confirm=false"], changes].concat());
+        run(&scenario, "direct", Collective::AllGather, 64).time
+    };
+    let micros = Duration::from_micros;
+    // There with the data and back with its acknowledge.
+    assert_eq!(time(&["switch.latency=3us"]) - time(&[]), micros(6));
+    assert_eq!(time(&["nic.latency=1us"]) - time(&[]), micros(4));
+    assert_eq!(
+        time(&["nic.latency=1us", "switch.latency=3us"]) - time(&["link.latency=3.5us"]),
+        Duration::ZERO
+    );
+}
