@@ -1,6 +1,7 @@
 //! The tests of this room, as one program: each file is linked once, not by itself.
 
 mod allocation;
+mod bounds;
 #[path = "../common/captured.rs"]
 mod captured;
 mod epic_closed_forms;
