@@ -255,9 +255,6 @@ def arguments(container: Document, spec: Document, documents: list[Document]) ->
         served = {(f"{other['metadata']['name']}.quincunx.svc", str(it["port"])) for other in documents if other["kind"] == "Service" for it in other["spec"]["ports"]}
         if (host, port) not in served:
             yield f"asks the manager at {manager}, which is no Service"
-    # The first process of a container does not hear a signal that it does not ask for; switches do.
-    if words[0] != "switch" and not spec.get("shareProcessNamespace"):
-        yield "is the first process of its container, and would not hear SIGTERM"
 
 
 def secrets(container: Document, spec: Document, identity: str) -> Iterator[str]:

@@ -209,11 +209,6 @@ def a_switch_in_a_network_of_its_own(documents):
     del named(documents, "DaemonSet", "quincunx-switch")["spec"]["template"]["spec"]["hostNetwork"]
 
 
-@breaks("would not hear SIGTERM")
-def a_manager_as_the_first_process(documents):
-    del named(documents, "StatefulSet", "quincunx-manager")["spec"]["template"]["spec"]["shareProcessNamespace"]
-
-
 @breaks("which README.md does not make so")
 def a_certificate_that_no_secret_has(documents):
     change(agent(documents), "--identity", "--identity=/etc/quincunx/tenant-red.pem")

@@ -194,6 +194,17 @@ pub(crate) fn scrape(url: &str) -> String {
 }
 
 #[test]
+fn a_manager_that_is_asked_to_end_ends_well() {
+    // The system does not end the first process of a container by itself.
+    let mut manager = start("manager --listen 127.0.0.1:0", None);
+    says(&mut BufReader::new(manager.0.stdout.take().unwrap()), "manager listens at ");
+    let asked =
+        std::process::Command::new("kill").args(["-TERM", &manager.0.id().to_string()]).status().unwrap();
+    assert!(asked.success());
+    assert_eq!(manager.0.wait().unwrap().code(), Some(0));
+}
+
+#[test]
 fn manager_and_switch_are_scraped_while_they_run() {
     let mut manager = start("manager --listen 127.0.0.1:0 --metrics 127.0.0.1:0", None);
     let mut said = BufReader::new(manager.0.stdout.take().unwrap());
