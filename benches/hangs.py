@@ -28,7 +28,7 @@ KINDS = {
     "not-called": ([], r"rank 1 \(rank1\) has not called it: its last, all_gather .* at \S+hangs\.py:\d+ \(number 1\)"),
     "computes": ([], r"rank 1 \(rank1\) has not called it: .*it computes, or waits for something else"),
     "message": ([], r"rank 1 \(rank1\) has not called it: .*it waits in receive from rank 0 with tag 7 at \S+ for \"rank0\""),
-    "opposite-order": ([], r"rank 1 \(rank1\) has called nothing yet; it waits in all_reduce .* of group \d+\) for \"rank0\""),
+    "opposite-order": ([], r"rank 1 \(rank1\) has called nothing yet; it waits in all_reduce .* of group \d+ \"\S+\"\) for \"rank0\""),
     "switch": ([], r"switch switch0 does not answer, though its machine takes what is sent to it: its process is stopped"),
     "manager": ([], r"expected .*manager"),
 }

@@ -52,7 +52,7 @@ class Arrays(OnRanks):
         with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, WAITS=f"{folder}/go", QUINCUNX_NOTICE="100ms"):
             self.hold()
         # Nobody needs to ask: who waits hears it.
-        told = r"quincunx: all_reduce of 4000 bytes, sum of f32 at \S+arrays_on_ranks.py:\d+ \(number 2 of group 1\): 1 of 3 ranks wait"
+        told = r"quincunx: all_reduce of 4000 bytes, sum of f32 at \S+arrays_on_ranks.py:\d+ \(number 2 of group 1 \"rank\.all\"\): 1 of 3 ranks wait"
         self.assertRegex(self.errors, told)
 
     def test_the_rank_that_is_slow_is_named(self) -> None:
@@ -148,7 +148,7 @@ class InC(OnRanks):
 
     def test_the_line_is_told_of_ranks_that_are_waited_for_and_of_those_that_disagree(self) -> None:
         said = self.run_on_ranks(self.compiled("waits"), ranks=2)
-        self.assertRegex(said, r"(?m)^barrier at \S+waits\.c:\d+ \(number 3 of group \d+\): 1 of 2 ranks wait")
+        self.assertRegex(said, r"(?m)^barrier at \S+waits\.c:\d+ \(number 3 of group \d+ \"\S+\"\): 1 of 2 ranks wait")
         heard = [line for line in said.splitlines() if "another operation: " in line]
         self.assertEqual([line.count("waits.c:") for line in heard], [2, 2], said)
 

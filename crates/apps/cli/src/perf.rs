@@ -74,8 +74,7 @@ enum PerfLink {
   quincunx perf all_reduce --loss 5% --reorder 5% --duplicate 2% --seed 7 --retry-timeout 1ms
   quincunx perf all_reduce --ranks 4 --link ports --sockets xdp      between switches' own ports, by XDP sockets
   quincunx perf all_reduce --fabric my-cluster.toml --design epic-3 --link netns
-  quincunx perf all_reduce --manager manager.example:4790 --identity certs/tenant-blue.pem --addresses 10.0.0.11,10.0.0.12 \\
-    --ranks 8 --rank-launcher ./there.sh
+  quincunx perf all_reduce --manager manager.example:4790 --identity certs/tenant-blue.pem --addresses 10.0.0.11,10.0.0.12 --ranks 8 --rank-launcher ./there.sh
 
 Ranks on several machines: --addresses names those of the machines, and --rank-launcher a program that starts a command there, as
   exec ssh \"$QUINCUNX_ADDRESS\" \"$(printf '%q ' \"$@\")\"

@@ -17,7 +17,9 @@ pub(crate) fn serve(address: SocketAddr, shared: Arc<Shared>) -> io::Result<Page
     let page = move |path: &str| match path {
         "/" => Some(Page { kind: "text/html; charset=utf-8", text: PAGE.to_owned() }),
         "/state.json" => {
-            let text = state_of(&shared.lock()).to_string();
+            let mut state = shared.lock();
+            state.watch_arrivals();
+            let text = state_of(&state).to_string();
             Some(Page { kind: "application/json", text })
         }
         _ => None,
@@ -25,7 +27,7 @@ pub(crate) fn serve(address: SocketAddr, shared: Arc<Shared>) -> io::Result<Page
     PageServer::start(address, "/ or /state.json", page)
 }
 
-/// Nodes with what groups hold of them, links with the trees on them, groups, refused requests and events. Sizes in bytes, rates in bits a
+/// Nodes with what groups hold of them, links with the trees on them, groups with who comes last to them, refused requests and events. Sizes in bytes, rates in bits a
 /// second, times in milliseconds since 1970.
 fn state_of(state: &State) -> Value {
     let nodes: Vec<Value> = state.manager.nodes().map(|node| node_of(state, node)).collect();
@@ -93,5 +95,21 @@ fn group_of(state: &State, group: quincunx_control::GroupSummary) -> Value {
         "reason": status.reason(),
         "members": summary.members,
         "switches": switches,
+        "comes_last": comes_last(state, summary),
+    })
+}
+
+/// Of a group's ranks the one that most often came last, as its switches have told when they were asked last; nothing where none has seen it.
+fn comes_last(state: &State, group: &quincunx_control::GroupSummary) -> Value {
+    let Some(slowest) = state.arrivals_of(group.group).max_by_key(|rank| (rank.last, rank.total)) else {
+        return Value::Null;
+    };
+    let mean = slowest.total.as_micros_f64() / slowest.collectives.max(1) as f64;
+    json!({
+        "rank": slowest.rank,
+        "node": group.members.get(usize::from(slowest.rank)),
+        "last": slowest.last,
+        "collectives": slowest.collectives,
+        "late_us": mean,
     })
 }

@@ -158,7 +158,7 @@ impl Service {
         }
         if let Some(proto::report_request::Report::Arrivals(arrivals)) = report {
             let arrivals = convert::decode_arrivals(arrivals).map_err(invalid)?;
-            state.questions_of_arrivals.hear(&node, GroupId(group), arrivals);
+            state.hear_arrivals(&node, GroupId(group), arrivals);
             return Ok(Response::new(proto::ReportResponse {}));
         }
         if let Some(proto::report_request::Report::Paths(paths)) = report {

@@ -70,6 +70,9 @@ pub(crate) struct State {
     /// The same, with times; the rank's clock with its answer, and whose clock that is.
     pub(crate) questions_of_times: Questions<(Vec<TimedCall>, u64, u64)>,
     pub(crate) questions_of_arrivals: Questions<Vec<RankArrivals>>,
+    /// What switches have told last of when ranks come, by group and switch, and when all were asked, as long as somebody looks.
+    arrivals: BTreeMap<GroupId, BTreeMap<String, Vec<RankArrivals>>>,
+    arrivals_asked: Option<std::time::Instant>,
     pub(crate) questions_of_paths: Questions<(NodePaths, u64, u64), u64>,
     pub(crate) quotas: Quotas,
     pub(crate) rates: Rates,
@@ -91,6 +94,9 @@ pub(crate) struct State {
 
 /// What its groups hear of a node that has ended.
 const GONE: &str = "its connection to the manager is gone";
+
+/// How often switches are asked for whoever looks on.
+const LOOK: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// How long ranks may take to end when their job is over, until whoever comes for it is refused.
 const LINGERING: std::time::Duration = std::time::Duration::from_millis(500);
@@ -151,6 +157,8 @@ impl Shared {
             questions: Questions::default(),
             questions_of_times: Questions::default(),
             questions_of_arrivals: Questions::default(),
+            arrivals: BTreeMap::new(),
+            arrivals_asked: None,
             questions_of_paths: Questions::default(),
             quotas,
             rates: Rates::default(),
@@ -444,6 +452,38 @@ impl State {
             // It fails when the connection is just breaking, or the node takes nothing: whoever asks hears no answer then.
             let _ = stream.sender.try_send(Ok(convert::encode_instruction(instruction)));
         }
+    }
+
+    /// Asks switches when ranks come to the groups in them, once a second at most, for whoever looks on.
+    pub(crate) fn watch_arrivals(&mut self) {
+        let now = std::time::Instant::now();
+        if self.arrivals_asked.is_some_and(|asked| now.duration_since(asked) < LOOK) {
+            return;
+        }
+        self.arrivals_asked = Some(now);
+        let ready = self.manager.groups().filter(|group| group.state == GroupState::Ready);
+        let watched: Vec<GroupSummary> = ready.filter(|group| !group.switches.is_empty()).collect();
+        self.arrivals.retain(|group, _| watched.iter().any(|known| known.group == *group));
+        for group in watched {
+            self.arrivals.entry(group.group).or_default();
+            for switch in &group.switches {
+                self.instruct(&switch.node, &Instruction::TellTimes(group.group));
+            }
+        }
+    }
+
+    /// A switch has told when ranks come to a group.
+    pub(crate) fn hear_arrivals(&mut self, node: &str, group: GroupId, arrivals: Vec<RankArrivals>) {
+        if let Some(told) = self.arrivals.get_mut(&group) {
+            told.insert(node.to_owned(), arrivals.clone());
+        }
+        self.questions_of_arrivals.hear(node, group, arrivals);
+    }
+
+    /// Ranks of a group that somebody looks on, as its switches have seen them come.
+    pub(crate) fn arrivals_of(&self, group: GroupId) -> impl Iterator<Item = &RankArrivals> {
+        let told = self.arrivals.get(&group).into_iter().flat_map(BTreeMap::values);
+        told.flatten().filter(|rank| rank.collectives > 0)
     }
 
     /// The group that somebody means, as it is now, if he may see it.

@@ -243,9 +243,10 @@ impl Endpoint {
             [first, .., last] => format!("{first}-{last}"),
             _ => String::new(),
         };
+        let job = job.trim_end_matches(['.', '-']);
         let name = match (*rank, made) {
-            (0, 0) if ranks == "all" => format!("{job}{ranks}"),
-            _ => format!("{job}{ranks}.{rank}.{made}"),
+            (0, 0) if ranks == "all" => format!("{job}.{ranks}"),
+            _ => format!("{job}.{ranks}.{rank}.{made}"),
         };
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./".contains(letter);
         let is_short = name.len() + "/messages".len() <= LONGEST_NAME;

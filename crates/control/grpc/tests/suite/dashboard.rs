@@ -1,7 +1,7 @@
 //! What a browser shows of a manager, in a headless Chromium that is driven over its debugging pipe, by keys alone.
 
 use crate::cluster::{Cluster, WAIT, config, request};
-use quincunx_control_grpc::ServerConfig;
+use quincunx_control_grpc::{RankArrivals, ServerConfig};
 use quincunx_design::Value;
 use quincunx_designs::CATALOG;
 use quincunx_needs::{need, program};
@@ -125,6 +125,35 @@ fn the_state_tells_of_nodes_links_groups_memory_and_what_has_happened() {
     let events = state["events"].as_array().unwrap();
     assert_eq!(events.len(), 8, "seven nodes came, and a group");
     assert!(events[7]["text"].as_str().unwrap().starts_with("group 1 made of 4 ranks"), "{}", events[7]);
+}
+
+#[test]
+fn it_says_who_comes_last_as_the_switches_tell() {
+    let cluster = Cluster::tree(4, watched());
+    let made = cluster.init_group(&request(4, "epic-2")).unwrap();
+    let came = |rank, last, late_us| RankArrivals {
+        rank,
+        collectives: 10,
+        last,
+        total: quincunx_units::Duration::from_micros(10 * late_us),
+        longest: quincunx_units::Duration::from_micros(late_us),
+        buckets: Default::default(),
+    };
+    let arrivals = [[came(0, 1, 2), came(1, 9, 5000)], [came(2, 4, 3), came(3, 6, 1)]];
+    let expected = json!({ "rank": 1, "node": "rank-1", "last": 9, "collectives": 10, "late_us": 5000.0 });
+    let end = Instant::now() + WAIT;
+    loop {
+        let late = state(cluster.dashboard_address())["groups"][0]["comes_last"].clone();
+        if late == expected {
+            break;
+        }
+        assert!(Instant::now() < end, "{late}");
+        // Asked or not, they tell: what nobody has asked for is not kept.
+        for (switch, arrivals) in ["switch-1", "switch-2"].iter().zip(&arrivals) {
+            cluster.nodes[*switch].reporter().tell_arrivals(made.group, arrivals);
+        }
+        sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]
