@@ -42,9 +42,9 @@ class _Work(Work):
 
     def profile(self, title: str) -> None:
         """Has torch's profiler show it from here to its end, with its bytes, and how long `wait` waits."""
-        self._title = title
         count = sum(tensor.numel() * tensor.element_size() for tensor in self._tensors)
-        span = torch.autograd.profiler.record_function(title, f"{count} bytes")
+        self._title = f"{title} {count} bytes"
+        span = torch.autograd.profiler.record_function(self._title)
         span.__enter__()
         span._call_end_callbacks_on_future(self.get_future())
 
