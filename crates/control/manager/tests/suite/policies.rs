@@ -325,6 +325,19 @@ fn where_all_that_could_do_it_drain_a_group_runs_among_its_hosts_and_says_so() {
     assert_eq!(reason(&mut site), ("epic-2".into(), String::new()));
 }
 
+#[test]
+fn a_switch_that_drains_and_could_not_run_the_design_is_not_to_blame() {
+    let mut nodes = clos();
+    nodes[3].designs = ["netreduce".to_string()].into();
+    let mut site = Site::of(by("spatial"), nodes);
+    for switch in ["s0", "s1", "s2", "s3"] {
+        site.manager.drain(switch, true).unwrap();
+    }
+    let group = site.init(&of(&[0, 1], "epic-2"));
+    let lack = site.summary(group).fallback.unwrap().to_string();
+    assert!(lack.contains("found \"s0\", \"s1\", \"s2\" draining"), "{lack}");
+}
+
 /// A group of somebody's hosts at one leaf.
 fn owned(owner: &str, members: &[u8]) -> GroupRequest {
     GroupRequest { owner: owner.into(), ..of(members, "epic-2") }

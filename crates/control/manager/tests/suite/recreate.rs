@@ -135,6 +135,18 @@ fn a_rank_that_has_not_stopped_yet_is_told_so_again_and_not_to_forget_the_group(
 }
 
 #[test]
+fn a_switch_that_has_not_forgotten_yet_is_told_to_forget_again() {
+    let mut site = Site::of(recreating(), tree("tree-2x2"));
+    let group = site.init(&request(4, "epic-2"));
+    site.detach("s0");
+    stop(&mut site, group, [1, 1]);
+    let told = told(&site.expire(ManagerTimer::End(group)));
+    let forget = |node: &str| (node.to_string(), Instruction::Remove(group));
+    assert_eq!(told.iter().filter(|told| told.1 == Instruction::Remove(group)).count(), 2, "{told:?}");
+    assert!(told.contains(&forget("s1")) && told.contains(&forget("s2")), "{told:?}");
+}
+
+#[test]
 fn a_rank_that_does_not_stop_in_time_ends_the_group() {
     let (mut site, group) = pair(1);
     site.detach("s0");
