@@ -172,7 +172,7 @@ impl Group {
 
     #[getter]
     fn design(&self) -> String {
-        self.0.design().to_owned()
+        self.0.design()
     }
 
     fn set_limit(&self, limit: f64) -> PyResult<()> {

@@ -105,9 +105,9 @@ fn in_words(calls: &GroupCalls, last: usize) -> String {
     let clocks = calls.clocks();
     let row = |(rank, late): (usize, Lateness)| {
         let (of_rank, node) = (&calls.ranks[rank], &calls.group.summary.members[rank]);
-        let is_known = of_rank.calls.is_some();
+        let is_known = of_rank.record.is_some();
         let of = |duration: Duration| if is_known { millis(duration.as_nanos()) } else { "-".into() };
-        let newest = of_rank.calls.iter().flatten().last();
+        let newest = of_rank.calls().last();
         vec![
             rank.to_string(),
             node.clone(),
@@ -169,11 +169,11 @@ fn in_json(calls: &GroupCalls) -> Value {
         json!({
             "rank": rank,
             "node": calls.group.summary.members[rank],
-            "answers": of_rank.calls.is_some(),
+            "answers": of_rank.record.is_some(),
             "clock_ahead_ns": clocks[rank].ahead,
             "clock_error_ns": clocks[rank].error,
             "late": { "calls": counted, "last": last, "mean_us": mean.as_micros_f64(), "longest_us": longest.as_micros_f64() },
-            "calls": of_rank.calls.iter().flatten().map(timed).collect::<Vec<_>>(),
+            "calls": of_rank.calls().iter().map(timed).collect::<Vec<_>>(),
         })
     };
     json!({
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
     use quincunx_collective::{Collective, DataType, GroupId, ReduceOp};
     use quincunx_control::{Call, GroupState, GroupSummary, Place};
-    use quincunx_control_grpc::{GroupStatus, RankCalls};
+    use quincunx_control_grpc::{CallRecord, GroupStatus, RankCalls};
 
     /// Ranks with one clock, of which the second comes 5 ms late each time, and has not called the last.
     fn calls() -> GroupCalls {
@@ -237,7 +237,8 @@ mod tests {
         };
         let ranks = (0..2).map(|rank| {
             let calls = (1..=3 - rank).map(|number| timed(rank, number)).collect();
-            RankCalls { is_attached: true, calls: Some(calls), machine: 1, ahead: 0, error: 0 }
+            let record = CallRecord { calls, ..CallRecord::default() };
+            RankCalls { is_attached: true, record: Some(record), machine: 1, ahead: 0, error: 0 }
         });
         let summary = GroupSummary {
             group: GroupId(3),

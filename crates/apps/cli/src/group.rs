@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use quincunx_control::{GroupRequest, GroupState, LockUse, Phase, SharedMemory};
 use quincunx_control_grpc::{
-    ClientError, ControlClient, Explanation, GroupName, GroupStatus, Holder, OTHERS, Reason, Waits,
+    ClientError, ControlClient, Explanation, GroupName, GroupStatus, Holder, OTHERS, Ran, Reason, Waits,
 };
 use quincunx_design::{Catalog, FabricKind};
 use quincunx_fabric::MeshShape;
@@ -138,11 +138,20 @@ impl Group {
                 }
             }
             Command::Show(Which { group }) => {
-                let group = find(&self.manager_options.connect()?, &group)?;
+                let client = self.manager_options.connect()?;
+                let found = find(&client, &group)?;
+                // Ranks that do not answer have told nothing.
+                let calls = match found.summary.state {
+                    GroupState::Ready => Some(client.ask_calls(&group).map_err(Failure::input)?),
+                    _ => None,
+                };
+                let ran = calls.map(|calls| calls.ran());
                 if json {
-                    print_json("group show", "group", group_json(&group));
+                    let mut group = group_json(&found);
+                    group["ran"] = ran.map_or(Value::Null, ran_json);
+                    print_json("group show", "group", group);
                 } else {
-                    crate::out::print(&shown(&group));
+                    crate::out::print(&(shown(&found) + &ran.map_or_else(String::new, ran_table)));
                 }
             }
             Command::Destroy(Which { group }) => {
@@ -316,6 +325,40 @@ fn shown(group: &GroupStatus) -> String {
         );
     }
     text
+}
+
+/// What has ended in the network and among the hosts, if anything has.
+fn ran_table(ran: [Ran; 2]) -> String {
+    let ways = ["in the network", "among the hosts"].into_iter().zip(ran);
+    let row = |(way, ran): (&str, Ran)| {
+        let seconds = ran.time.as_secs_f64();
+        vec![
+            way.to_owned(),
+            ran.collectives.to_string(),
+            ByteCount::new(ran.bytes).to_string(),
+            format!("{seconds:.3}"),
+            format!("{:.3}", ran.bytes as f64 * 8e-9 / seconds.max(1e-9)),
+        ]
+    };
+    let rows: Vec<_> = ways.filter(|(_, ran)| ran.collectives > 0).map(row).collect();
+    if rows.is_empty() {
+        return "\nno rank has told of a collective that has ended\n".into();
+    }
+    let columns = [
+        ("ran", Align::Left),
+        ("collectives", Align::Right),
+        ("bytes", Align::Right),
+        ("time(s)", Align::Right),
+        ("Gbit/s", Align::Right),
+    ];
+    format!("\n{}", table(&columns, &rows))
+}
+
+fn ran_json(ran: [Ran; 2]) -> Value {
+    let [in_network, among_hosts] = ran.map(|Ran { collectives, bytes, time }| {
+        json!({ "collectives": collectives, "bytes": bytes, "time_s": time.as_secs_f64() })
+    });
+    json!({ "in_network": in_network, "among_hosts": among_hosts })
 }
 
 /// What a group shares at each switch, and how often it got it.

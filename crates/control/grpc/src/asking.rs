@@ -1,6 +1,6 @@
 //! What somebody asks nodes by way of the manager: whom ranks wait for, what they have called when, and what paths carry.
 
-use crate::calls::{GroupArrivals, GroupCalls, RankArrivals, RankCalls, TimedCall};
+use crate::calls::{CallRecord, GroupArrivals, GroupCalls, RankArrivals, RankCalls};
 use crate::paths::{NodeAnswer, NodePaths};
 use crate::questions::{Answers, Questions};
 use crate::reach::has_taken_all;
@@ -33,7 +33,7 @@ type Called = (Vec<Call>, Standing);
 const CALLS: Kind<Called> = |state| &mut state.questions;
 const PATHS: Kind<(NodePaths, u64, u64), u64> = |state| &mut state.questions_of_paths;
 const ARRIVALS: Kind<Vec<RankArrivals>> = |state| &mut state.questions_of_arrivals;
-const TIMES: Kind<(Vec<TimedCall>, u64, u64)> = |state| &mut state.questions_of_times;
+const TIMES: Kind<(CallRecord, u64, u64)> = |state| &mut state.questions_of_times;
 
 impl Service {
     pub(crate) async fn try_ask_waits(
@@ -88,11 +88,11 @@ impl Service {
         let state = self.shared.lock();
         let ranks = group.summary.members.iter().map(|node| {
             let is_attached = state.streams.contains_key(node);
-            let Some(((calls, its_now, machine), heard)) = answers.get(node) else {
+            let Some(((record, its_now, machine), heard)) = answers.get(node) else {
                 return RankCalls::silent(is_attached);
             };
             let (ahead, error) = clock.ahead(*its_now, [asked, *heard]);
-            RankCalls { is_attached, calls: Some(calls.clone()), machine: *machine, ahead, error }
+            RankCalls { is_attached, record: Some(record.clone()), machine: *machine, ahead, error }
         });
         let calls = GroupCalls { ranks: ranks.collect(), group };
         Ok(Response::new(convert::answers::encode_group_calls(&calls)))

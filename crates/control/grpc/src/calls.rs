@@ -19,13 +19,46 @@ pub struct TimedCall {
     pub ended: Option<u64>,
 }
 
+/// What has come to its end in a group, in the network or among its hosts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Ran {
+    /// Calls of collectives.
+    pub collectives: u64,
+    /// Of a rank's vectors, or of its parts in ReduceScatter and AllGather.
+    pub bytes: u64,
+    /// During which one was under way at the rank.
+    pub time: Duration,
+}
+
+impl Ran {
+    /// The most of either.
+    fn max(self, other: Self) -> Self {
+        Self {
+            collectives: self.collectives.max(other.collectives),
+            bytes: self.bytes.max(other.bytes),
+            time: self.time.max(other.time),
+        }
+    }
+}
+
+/// What a rank tells of its calls.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CallRecord {
+    /// The latest, in the order of their numbers.
+    pub calls: Vec<TimedCall>,
+    /// What has ended since the rank joined, in the network.
+    pub in_network: Ran,
+    /// The same among the hosts.
+    pub among_hosts: Ran,
+}
+
 /// The calls of a rank.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RankCalls {
     /// Whether its node has a connection to the manager.
     pub is_attached: bool,
-    /// The latest, in the order of their numbers; none if it does not answer.
-    pub calls: Option<Vec<TimedCall>>,
+    /// None if it does not answer.
+    pub record: Option<CallRecord>,
     /// The same for all ranks that have one clock; zero: nobody knows.
     pub machine: u64,
     /// By how many nanoseconds its clock is ahead of the manager's.
@@ -37,11 +70,12 @@ pub struct RankCalls {
 impl RankCalls {
     /// Of one that has not answered.
     pub const fn silent(is_attached: bool) -> Self {
-        Self { is_attached, calls: None, machine: 0, ahead: 0, error: 0 }
+        Self { is_attached, record: None, machine: 0, ahead: 0, error: 0 }
     }
 
-    fn calls(&self) -> &[TimedCall] {
-        self.calls.as_deref().unwrap_or_default()
+    /// The latest, in the order of their numbers.
+    pub fn calls(&self) -> &[TimedCall] {
+        self.record.as_ref().map_or(&[], |record| &record.calls)
     }
 
     fn has_clock_of(&self, other: &Self) -> bool {
@@ -156,15 +190,23 @@ fn gathers_all(collective: Collective) -> bool {
 }
 
 impl GroupCalls {
+    /// What has ended in the network and among the hosts, at the rank that has the most of each.
+    pub fn ran(&self) -> [Ran; 2] {
+        let records = self.ranks.iter().filter_map(|rank| rank.record.as_ref());
+        records.fold([Ran::default(); 2], |[network, hosts], record| {
+            [network.max(record.in_network), hosts.max(record.among_hosts)]
+        })
+    }
+
     /// The clocks of ranks, by what the manager has measured and by what collectives say: nobody ends one before all have called it. Ranks of a
     /// machine have one.
     pub fn clocks(&self) -> Vec<Aligned> {
-        let Some(reference) = self.ranks.iter().find(|rank| rank.calls.is_some()) else {
+        let Some(reference) = self.ranks.iter().find(|rank| rank.record.is_some()) else {
             return vec![Aligned::default(); self.ranks.len()];
         };
         let has_its_clock = |rank: &RankCalls| rank.has_clock_of(reference);
         let against = |rank: &RankCalls| {
-            if rank.calls.is_none() || has_its_clock(rank) {
+            if rank.record.is_none() || has_its_clock(rank) {
                 return Aligned::default();
             }
             let measured = reference.measured(rank);
@@ -272,7 +314,7 @@ mod tests {
             };
             RankCalls {
                 is_attached: true,
-                calls: Some((1..=10).map(call).collect()),
+                record: Some(CallRecord { calls: (1..=10).map(call).collect(), ..CallRecord::default() }),
                 machine: 0,
                 ahead: 0,
                 error: SECOND,

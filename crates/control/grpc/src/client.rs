@@ -8,8 +8,8 @@ use crate::connector::Connector;
 use crate::credentials::MANAGER_NAME;
 use crate::waits::Waits;
 use crate::{
-    Credentials, DecodeError, Explanation, GroupArrivals, GroupCalls, GroupName, GroupStatus, Managers,
-    NodeAnswer, NodePaths, NodeStatus, RankArrivals, TimedCall, convert, proto,
+    CallRecord, Credentials, DecodeError, Explanation, GroupArrivals, GroupCalls, GroupName, GroupStatus,
+    Managers, NodeAnswer, NodePaths, NodeStatus, RankArrivals, convert, proto,
 };
 use outstanding::Releases;
 use proto::control_client::ControlClient as Stub;
@@ -563,8 +563,8 @@ impl Reporter {
     }
 
     /// Answers whoever asks when the node's rank has called what. Said once, without waiting.
-    pub fn tell_times(&self, group: GroupId, calls: &[TimedCall]) {
-        let timed = convert::encode_timed(calls, unix_nanos(), machine());
+    pub fn tell_times(&self, group: GroupId, record: &CallRecord) {
+        let timed = convert::encode_timed(record, unix_nanos(), machine());
         self.answer(group.0, proto::report_request::Report::Timed(timed));
     }
 

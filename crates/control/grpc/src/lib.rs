@@ -39,7 +39,8 @@ mod waits;
 pub use address::{AddressError, MANAGER_PORT, ManagerAddress, Managers};
 pub use authority::{Authority, AuthorityError, Subject};
 pub use calls::{
-    Aligned, GroupArrivals, GroupCalls, LATENESS_BOUNDS, Lateness, RankArrivals, RankCalls, TimedCall,
+    Aligned, CallRecord, GroupArrivals, GroupCalls, LATENESS_BOUNDS, Lateness, Ran, RankArrivals, RankCalls,
+    TimedCall,
 };
 pub use client::{Attachment, ClientConfig, ClientError, ControlClient, Reporter, Revocation};
 pub use convert::DecodeError;

@@ -12,7 +12,7 @@ use crate::records::{Held, NameError, Record, Records};
 use crate::revoked::{Revoked, refusal};
 use crate::status::{Explanation, GroupName, GroupStatus, Holder, NodeStatus, OTHERS};
 use crate::store::{Store, StoreError};
-use crate::{Identity, NodePaths, RankArrivals, TimedCall, convert, proto};
+use crate::{CallRecord, Identity, NodePaths, RankArrivals, convert, proto};
 use quincunx_collective::GroupId;
 use quincunx_control::{
     Action, Call, Change, GroupState, GroupSummary, Holding, InitGroupError, Instruction, Journal, Manager,
@@ -68,7 +68,7 @@ pub(crate) struct State {
     /// Who asks what ranks have called.
     pub(crate) questions: Questions<(Vec<Call>, Standing)>,
     /// The same, with times; the rank's clock with its answer, and whose clock that is.
-    pub(crate) questions_of_times: Questions<(Vec<TimedCall>, u64, u64)>,
+    pub(crate) questions_of_times: Questions<(CallRecord, u64, u64)>,
     pub(crate) questions_of_arrivals: Questions<Vec<RankArrivals>>,
     /// What switches have told last of when ranks come, by group and switch, and when all were asked, as long as somebody looks.
     arrivals: BTreeMap<GroupId, BTreeMap<String, Vec<RankArrivals>>>,

@@ -55,20 +55,19 @@ impl<C> Sequence<C> {
         self.next_repeat = (number < self.complete).then_some(number + 1);
     }
 
-    /// The application's collective has ended: its number.
+    /// The application's collective has ended. What was kept of the oldest one, if that is kept no longer.
     ///
     /// # Panics
     /// If the group is suspended, or something was to be run again before.
-    pub fn complete(&mut self, kept: C) -> u64 {
+    pub fn complete(&mut self, kept: C) -> Option<C> {
         assert!(self.may_begin(), "a collective ends that may not run");
         self.complete += 1;
-        if self.keeps > 0 {
-            if self.kept.len() == self.keeps {
-                self.kept.pop_front();
-            }
-            self.kept.push_back(kept);
+        if self.keeps == 0 {
+            return Some(kept);
         }
-        self.complete
+        let dropped = if self.kept.len() == self.keeps { self.kept.pop_front() } else { None };
+        self.kept.push_back(kept);
+        dropped
     }
 
     /// The application's collective has ended, and nothing is kept of it, nor of any before.

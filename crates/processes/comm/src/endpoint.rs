@@ -4,7 +4,7 @@ use crate::counts::Counters;
 use crate::options::deadline;
 use crate::peers::{SLOT, SLOTS};
 use crate::traffic::EndpointTraffic;
-use crate::worker::{Command, Wanted, Worker, refuse};
+use crate::worker::{Command, Designs, Wanted, Worker, refuse};
 use crate::{CommError, Counts, Options};
 use quincunx_collective::GroupId;
 use quincunx_control::{Encapsulation, GroupRequest, NodeDescription, Role};
@@ -50,6 +50,8 @@ pub(crate) struct Inner {
     has_released: AtomicBool,
     /// Why the last group that this process asked for runs among its hosts.
     fallback: Mutex<Option<String>>,
+    /// What groups run that were made anew.
+    designs: Designs,
     /// Groups that it has asked for.
     made: AtomicU32,
     is_closed: AtomicBool,
@@ -151,7 +153,9 @@ impl Endpoint {
         let (client, waker) = (rank.control().clone(), rank.waker());
         let counters = Arc::new(Counters::default());
         let (commands, received) = channel();
-        let worker = Worker::new(rank, received, Arc::clone(&counters), options.notice.into());
+        let designs = Designs::default();
+        let shared = (Arc::clone(&counters), Arc::clone(&designs));
+        let worker = Worker::new(rank, received, shared, options.notice.into());
         let end = Arc::new(OnceLock::new());
         let told = Arc::clone(&end);
         let thread = std::thread::Builder::new()
@@ -171,6 +175,7 @@ impl Endpoint {
             end,
             has_released: AtomicBool::new(false),
             fallback: Mutex::new(None),
+            designs,
             made: AtomicU32::new(0),
             is_closed: AtomicBool::new(false),
             address,
@@ -281,6 +286,11 @@ impl Endpoint {
     /// see what it runs by [`Group::design`](crate::Group::design).
     pub fn fallback(&self) -> Option<String> {
         self.0.fallback.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What a group runs since it was made anew, if it was.
+    pub(crate) fn made_anew_on(&self, group: GroupId) -> Option<String> {
+        self.0.designs.lock().unwrap_or_else(PoisonError::into_inner).get(&group).cloned()
     }
 
     /// What its node has counted.

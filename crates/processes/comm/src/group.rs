@@ -103,6 +103,7 @@ struct Inner {
     members: Vec<u16>,
     /// Those of this rank's server.
     near: Range<u16>,
+    /// When it was joined.
     design: String,
     /// Collectives of messages so far: the same at all ranks, for all call the same.
     serial: AtomicU64,
@@ -130,8 +131,13 @@ impl Drop for Inner {
 
 impl std::fmt::Debug for Group {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Inner { rank, members, design, .. } = &*self.0;
-        f.debug_struct("Group").field("rank", rank).field("members", members).field("design", design).finish()
+        let Inner { rank, members, .. } = &*self.0;
+        let design = self.design();
+        f.debug_struct("Group")
+            .field("rank", rank)
+            .field("members", members)
+            .field("design", &design)
+            .finish()
     }
 }
 
@@ -184,9 +190,10 @@ impl Group {
         &self.0.members
     }
 
-    /// What it runs, by name: what was asked for, or what it fell back to.
-    pub fn design(&self) -> &str {
-        &self.0.design
+    /// What it runs, by name: what was asked for, what it fell back to, or what it was made anew on when it had lost a switch.
+    pub fn design(&self) -> String {
+        let Inner { endpoint, numbers, design, .. } = &*self.0;
+        numbers.and_then(|[tree, _]| endpoint.made_anew_on(tree)).unwrap_or_else(|| design.clone())
     }
 
     /// The endpoint that it belongs to.

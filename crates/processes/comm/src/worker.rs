@@ -14,7 +14,7 @@ use quincunx_units::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 /// How long a node without anything under way sleeps at once. Shorter than what a node waits for in the kernel without being waked.
@@ -57,6 +57,9 @@ pub(crate) enum Wanted {
     Numbered(GroupId),
 }
 
+/// What groups run that were made anew, for whoever asks.
+pub(crate) type Designs = Arc<Mutex<BTreeMap<GroupId, String>>>;
+
 type Waiting = (Wanted, Instant, Sender<Result<JoinedGroup, CommError>>);
 
 /// A group's collectives.
@@ -77,6 +80,7 @@ pub(crate) struct Worker {
     rank: Rank,
     commands: Receiver<Command>,
     counters: Arc<Counters>,
+    designs: Designs,
     /// After how long it is told whom a group waits for.
     notice: std::time::Duration,
     queues: BTreeMap<GroupId, GroupQueue>,
@@ -102,13 +106,14 @@ impl Worker {
     pub(crate) fn new(
         rank: Rank,
         commands: Receiver<Command>,
-        counters: Arc<Counters>,
+        (counters, designs): (Arc<Counters>, Designs),
         notice: std::time::Duration,
     ) -> Self {
         Self {
             rank,
             commands,
             counters,
+            designs,
             notice,
             queues: BTreeMap::new(),
             peers: BTreeMap::new(),
@@ -171,6 +176,7 @@ impl Worker {
                     self.hear(ended);
                 }
                 self.take_groups();
+                self.note_recreations();
                 self.end_late(now);
                 self.tell_waits(now);
                 for (group, peers) in &self.peers {
@@ -283,6 +289,7 @@ impl Worker {
         self.peers.remove(&group);
         self.over.remove(&group);
         self.ready.retain(|ready| ready.id != group);
+        self.designs.lock().unwrap_or_else(PoisonError::into_inner).remove(&group);
         self.rank.release(group);
     }
 
@@ -425,6 +432,18 @@ impl Worker {
             let _ = answer.send(Err(CommError::TimedOut(late.into())));
             false
         });
+    }
+
+    /// Says which groups have lost a switch and go on: what they run now, and once for each group why.
+    fn note_recreations(&mut self) {
+        for recreation in self.rank.take_recreations() {
+            let me = self.queues.get(&recreation.group).map(|queue| queue.me);
+            if me == Some(RankNumber(0)) && !self.notice.is_zero() {
+                eprintln!("quincunx: {recreation}");
+            }
+            let mut designs = self.designs.lock().unwrap_or_else(PoisonError::into_inner);
+            designs.insert(recreation.group, recreation.design);
+        }
     }
 
     fn end_late(&mut self, now: Instant) {

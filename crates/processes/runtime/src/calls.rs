@@ -3,7 +3,7 @@
 
 use quincunx_collective::{Collective, DataType, Numbers, Op, Payload};
 use quincunx_control::{AwaitedMessage, Call, Place, Report, Standing};
-use quincunx_control_grpc::TimedCall;
+use quincunx_control_grpc::{CallRecord, Ran, TimedCall};
 use std::collections::VecDeque;
 use std::panic::Location;
 use std::time::{Duration, Instant, SystemTime};
@@ -86,6 +86,10 @@ pub(crate) struct Calls {
     ended: u64,
     /// Calls that have come to their end.
     complete: u64,
+    in_network: Ran,
+    among_hosts: Ran,
+    /// When the last of them did.
+    last_end: Option<Instant>,
     /// What the program waits for longest of what others send it.
     message: Option<PendingMessage>,
     stall: Stall,
@@ -102,7 +106,18 @@ struct Stall {
 impl Calls {
     pub(crate) const fn new() -> Self {
         let stall = Stall { ended: 0, since: None, patience: PATIENCE };
-        Self { latest: VecDeque::new(), count: 0, ended: 0, complete: 0, message: None, stall }
+        let ran = Ran { collectives: 0, bytes: 0, time: quincunx_units::Duration::ZERO };
+        Self {
+            latest: VecDeque::new(),
+            count: 0,
+            ended: 0,
+            complete: 0,
+            in_network: ran,
+            among_hosts: ran,
+            last_end: None,
+            message: None,
+            stall,
+        }
     }
 
     /// A collective of the application has begun.
@@ -125,11 +140,18 @@ impl Calls {
     }
 
     /// The oldest call that has not come to its end has.
-    pub(crate) fn complete_one(&mut self) {
+    pub(crate) fn complete_one(&mut self, in_network: bool) {
         self.complete += 1;
-        if let Some(kept) = self.place_of(self.complete).and_then(|place| self.latest.get_mut(place)) {
-            kept.ended = Some(Instant::now());
-        }
+        let place = self.place_of(self.complete);
+        let Some(kept) = place.and_then(|place| self.latest.get_mut(place)) else { return };
+        let now = Instant::now();
+        kept.ended = Some(now);
+        let ran = if in_network { &mut self.in_network } else { &mut self.among_hosts };
+        ran.collectives += 1;
+        ran.bytes += kept.call.bytes;
+        // Of several under way at once each moment counts once.
+        let since = self.last_end.replace(now).map_or(kept.begun, |last| last.max(kept.begun));
+        ran.time += now.saturating_duration_since(since).into();
     }
 
     fn place_of(&self, number: u64) -> Option<usize> {
@@ -173,7 +195,12 @@ impl Calls {
     }
 
     /// All that is kept, by the clock of this machine.
-    pub(crate) fn timed(&self) -> Vec<TimedCall> {
+    pub(crate) fn record(&self) -> CallRecord {
+        let Self { in_network, among_hosts, .. } = *self;
+        CallRecord { calls: self.timed(), in_network, among_hosts }
+    }
+
+    fn timed(&self) -> Vec<TimedCall> {
         let (now, clock) = (Instant::now(), SystemTime::now());
         let at = |then: Instant| {
             let then =
@@ -266,9 +293,12 @@ mod tests {
             let expected: Vec<_> = (1..=number).rev().take(TOLD).map(|one| (one, one)).collect();
             assert!(told.iter().rev().eq(&expected), "{told:?}");
             if number > 2 {
-                calls.complete_one();
+                calls.complete_one(number % 3 == 0);
             }
         }
+        let record = calls.record();
+        assert_eq!((record.in_network.collectives, record.among_hosts.collectives), (177, 353));
+        assert_eq!(record.in_network.bytes + record.among_hosts.bytes, (1..=530).sum::<u64>());
         let timed = calls.timed();
         assert_eq!((timed.len(), timed[0].call.number), (KEPT, 21));
         assert!(timed.iter().all(|timed| timed.called <= timed.begun));
@@ -285,11 +315,27 @@ mod tests {
         calls.add(call(64, start));
         calls.add(call(64, later(2)));
         assert_eq!(calls.standing(later(3)).idle, Duration::from_secs(3).into());
-        calls.complete_one();
+        calls.complete_one(true);
         assert_eq!(
             calls.standing(later(3)),
             Standing { complete: 1, idle: Duration::from_secs(1).into(), message: None }
         );
+    }
+
+    #[test]
+    fn calls_that_are_under_way_at_once_take_their_time_once() {
+        let (mut calls, start) = (Calls::new(), Instant::now());
+        for _ in 0..4 {
+            calls.add(call(64, start));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+        for _ in 0..4 {
+            calls.complete_one(true);
+        }
+        let Ran { collectives, bytes, time } = calls.record().in_network;
+        assert_eq!((collectives, bytes), (4, 256));
+        let took: quincunx_units::Duration = start.elapsed().into();
+        assert!(time <= took && time >= quincunx_units::Duration::from_millis(5), "{time} of {took}");
     }
 
     #[test]

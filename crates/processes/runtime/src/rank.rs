@@ -58,8 +58,6 @@ pub struct Rank {
     /// What others have written, oldest first.
     pub(crate) delivered: BTreeMap<GroupId, VecDeque<Delivered>>,
     pub(crate) next_write: u64,
-    /// What was begun and has not ended, oldest first.
-    pub(crate) begun: BTreeMap<GroupId, VecDeque<Collective>>,
 }
 
 /// How often a rank whose collective is under way looks for what the manager says.
@@ -96,7 +94,6 @@ impl Rank {
             written: BTreeMap::new(),
             delivered: BTreeMap::new(),
             next_write: 0,
-            begun: BTreeMap::new(),
         })
     }
 
@@ -370,7 +367,6 @@ impl Rank {
         self.expected.retain(|expected| *expected != group);
         self.written.retain(|(of, _), _| *of != group);
         self.delivered.remove(&group);
-        self.begun.remove(&group);
         if self.released.remove(&group) {
             self.failed.remove(&group);
         }

@@ -2,7 +2,8 @@
 
 use quincunx_collective::GroupId;
 use quincunx_control::{Instruction, NodeDescription, Progress, Report};
-use quincunx_control_grpc::{ClientConfig, ControlClient, ManagerAddress};
+use quincunx_control_grpc::{CallRecord, ClientConfig, ControlClient, ManagerAddress, Ran};
+use quincunx_units::Duration;
 use serde_json::Value;
 use std::io::Read;
 use std::net::IpAddr;
@@ -12,6 +13,16 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread::JoinHandle;
 
 use crate::processes::{Ending, eventually, listens_at, quincunx, rows, start};
+
+/// What a rank tells that has run collectives in the network, and others among the hosts.
+fn record() -> CallRecord {
+    let ran = |collectives, mib: u64, millis| Ran {
+        collectives,
+        bytes: mib << 20,
+        time: Duration::from_millis(millis),
+    };
+    CallRecord { calls: Vec::new(), in_network: ran(120, 480, 3107), among_hosts: ran(31, 124, 1904) }
+}
 
 /// A manager, a switch `leaf` with so much memory, and hosts `a` to `d` that install what they are told to.
 pub(crate) struct ManagedFabric {
@@ -62,7 +73,9 @@ impl ManagedFabric {
                         Ok(Ok(Instruction::TellCalls(group))) => {
                             attachment.report(group, Report::called_nothing());
                         }
-                        Ok(Ok(Instruction::TellTimes(group))) => attachment.reporter().tell_times(group, &[]),
+                        Ok(Ok(Instruction::TellTimes(group))) => {
+                            attachment.reporter().tell_times(group, &record())
+                        }
                         Ok(Ok(Instruction::Ready(_) | Instruction::Resume { .. }) | Err(_)) | Err(_) => {}
                         Ok(Ok(Instruction::ProbePaths(_) | Instruction::TellPaths(_))) => {}
                     }
@@ -132,8 +145,12 @@ fn a_group_is_made_listed_shown_and_destroyed_by_its_name() {
     for line in ["group 1 \"train\"", "state    ready", "runs     epic-3", "members  a b c d"] {
         assert!(made.lines().any(|found| found == line), "{line}: {made}");
     }
-    assert_eq!(fabric.text("group show train"), made);
-    assert_eq!(fabric.text("group show 1"), made);
+    let ran = "\nran              collectives   bytes  time(s)  Gbit/s\n\
+         in the network           120  480MiB    3.107   1.296\n\
+         among the hosts           31  124MiB    1.904   0.546\n";
+    assert_eq!(fabric.text("group show train"), made.clone() + ran);
+    assert_eq!(fabric.text("group show 1"), made.clone() + ran);
+    assert_eq!(fabric.json("group show 1")["group"]["ran"]["in_network"]["collectives"], 120);
     let listed = fabric.json("group list");
     let group = &listed["groups"][0];
     assert_eq!(

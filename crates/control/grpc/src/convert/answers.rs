@@ -80,7 +80,7 @@ pub(crate) fn decode_waits(waits: proto::AskWaitsResponse) -> Decoded<Waits> {
 pub(crate) fn encode_group_calls(calls: &GroupCalls) -> proto::AskCallsResponse {
     let rank = |rank: &RankCalls| proto::RankCalls {
         is_attached: rank.is_attached,
-        timed: rank.calls.as_ref().map(|calls| encode_timed(calls, 0, rank.machine)),
+        timed: rank.record.as_ref().map(|record| encode_timed(record, 0, rank.machine)),
         ahead_ns: rank.ahead,
         error_ns: rank.error,
     };
@@ -91,10 +91,10 @@ pub(crate) fn encode_group_calls(calls: &GroupCalls) -> proto::AskCallsResponse 
 pub(crate) fn decode_group_calls(calls: proto::AskCallsResponse) -> Decoded<GroupCalls> {
     let rank = |rank: proto::RankCalls| {
         let timed = rank.timed.map(decode_timed).transpose()?;
-        let (calls, machine) = timed.map(|(calls, _, machine)| (calls, machine)).unzip();
+        let (record, machine) = timed.map(|(record, _, machine)| (record, machine)).unzip();
         Ok(RankCalls {
             is_attached: rank.is_attached,
-            calls,
+            record,
             machine: machine.unwrap_or(0),
             ahead: rank.ahead_ns,
             error: rank.error_ns,

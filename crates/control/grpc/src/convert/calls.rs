@@ -2,7 +2,7 @@
 
 use super::decoding::{Decoded, each, narrow, present, start_of, wrong};
 use crate::proto;
-use crate::{GroupName, RankArrivals, TimedCall};
+use crate::{CallRecord, GroupName, Ran, RankArrivals, TimedCall};
 use quincunx_collective::{Collective, Rank};
 use quincunx_control::{AwaitedMessage, Call, Place, Standing};
 use quincunx_units::Duration;
@@ -124,14 +124,25 @@ fn end_of(file: &str) -> String {
     file[from..].chars().filter(|char| !char.is_control()).collect()
 }
 
-pub(crate) fn encode_timed(calls: &[TimedCall], now: u64, machine: u64) -> proto::Timed {
+pub(crate) fn encode_timed(record: &CallRecord, now: u64, machine: u64) -> proto::Timed {
+    let ran = |ran: Ran| {
+        let Ran { collectives, bytes, time } = ran;
+        Some(proto::Ran { collectives, bytes, time_ns: time.as_nanos() })
+    };
+    let CallRecord { calls, in_network, among_hosts } = record;
     let encode = |timed: &TimedCall| proto::TimedCall {
         call: Some(encode_call(&timed.call)),
         called: timed.called,
         begun: timed.begun,
         ended: timed.ended.unwrap_or(0),
     };
-    proto::Timed { calls: calls.iter().map(encode).collect(), now, machine }
+    proto::Timed {
+        calls: calls.iter().map(encode).collect(),
+        now,
+        machine,
+        in_network: ran(*in_network),
+        among_hosts: ran(*among_hosts),
+    }
 }
 
 pub(crate) fn encode_arrivals(arrivals: &[RankArrivals]) -> proto::Arrivals {
@@ -169,7 +180,7 @@ pub(crate) fn decode_arrivals(arrivals: proto::Arrivals) -> Decoded<Vec<RankArri
     })
 }
 
-pub(crate) fn decode_timed(timed: proto::Timed) -> Decoded<(Vec<TimedCall>, u64, u64)> {
+pub(crate) fn decode_timed(timed: proto::Timed) -> Decoded<(CallRecord, u64, u64)> {
     if timed.calls.len() > MOST_TIMED {
         return wrong("timed.calls", "at most 512 calls", timed.calls.len());
     }
@@ -178,7 +189,17 @@ pub(crate) fn decode_timed(timed: proto::Timed) -> Decoded<(Vec<TimedCall>, u64,
         let call = decode_call(present("timed.call", call)?)?;
         Ok(TimedCall { call, called, begun, ended: (ended != 0).then_some(ended) })
     };
-    Ok((each(timed.calls, decode)?, timed.now, timed.machine))
+    // Nodes of versions before do not tell it.
+    let ran = |ran: Option<proto::Ran>| {
+        let proto::Ran { collectives, bytes, time_ns } = ran.unwrap_or_default();
+        Ran { collectives, bytes, time: Duration::from_nanos(time_ns) }
+    };
+    let record = CallRecord {
+        calls: each(timed.calls, decode)?,
+        in_network: ran(timed.in_network),
+        among_hosts: ran(timed.among_hosts),
+    };
+    Ok((record, timed.now, timed.machine))
 }
 
 pub(crate) fn encode_name(group: &GroupName) -> proto::ask_group_request::Group {

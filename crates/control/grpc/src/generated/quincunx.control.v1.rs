@@ -1106,6 +1106,22 @@ pub struct Timed {
     /// The same for all ranks that have one clock, as those of a machine do; zero: nobody knows.
     #[prost(fixed64, tag = "3")]
     pub machine: u64,
+    /// What has ended since the rank joined, in the network and among the hosts.
+    #[prost(message, optional, tag = "4")]
+    pub in_network: ::core::option::Option<Ran>,
+    #[prost(message, optional, tag = "5")]
+    pub among_hosts: ::core::option::Option<Ran>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Ran {
+    #[prost(uint64, tag = "1")]
+    pub collectives: u64,
+    /// Of a rank's vectors, or of its parts.
+    #[prost(uint64, tag = "2")]
+    pub bytes: u64,
+    /// During which one was under way at the rank.
+    #[prost(uint64, tag = "3")]
+    pub time_ns: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TimedCall {

@@ -6,8 +6,8 @@ use crate::cluster::{Cluster, WAIT, config, fast, names, request};
 use quincunx_collective::{Collective, DataType, GroupId, Rank, ReduceOp};
 use quincunx_control::{Call, Fallback, GroupState, InitGroupError, Instruction, Place, Report, Standing};
 use quincunx_control_grpc::{
-    ClientConfig, ClientError, ControlClient, GroupName, Holder, ManagerAddress, ManagerServer, RankCalls,
-    Reason, ServerConfig, TimedCall,
+    CallRecord, ClientConfig, ClientError, ControlClient, GroupName, Holder, ManagerAddress, ManagerServer,
+    Ran, RankCalls, Reason, ServerConfig, TimedCall,
 };
 use quincunx_design::{Node, Peer, Settings, Value};
 use quincunx_designs::CATALOG;
@@ -224,16 +224,19 @@ fn who_asks_for_calls_hears_when_they_were_and_how_clocks_differ() {
     };
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
     let timed = TimedCall { call, called: now, begun: now + 1, ended: None };
+    let ran = |bytes| Ran { collectives: 2, bytes, time: Duration::from_micros(bytes) };
+    let record = CallRecord { calls: vec![timed], in_network: ran(7), among_hosts: ran(9) };
     let calls = std::thread::scope(|scope| {
         let asked = scope.spawn(|| cluster.client.ask_calls(&GroupName::Number(group)).unwrap());
         for rank in ["rank-0", "rank-1"] {
             assert_eq!(cluster.next(rank), Instruction::TellTimes(group));
         }
         // Rank 1 is asked, and says nothing.
-        cluster.nodes["rank-0"].reporter().tell_times(group, std::slice::from_ref(&timed));
+        cluster.nodes["rank-0"].reporter().tell_times(group, &record);
         asked.join().unwrap()
     });
-    assert_eq!(calls.ranks[0].calls, Some(vec![timed]));
+    assert_eq!(calls.ranks[0].record, Some(record));
+    assert_eq!(calls.ran(), [ran(7), ran(9)], "who does not answer counts for nothing");
     assert!(
         calls.ranks[0].ahead.unsigned_abs() <= 2 * calls.ranks[0].error,
         "they have one clock: {calls:?}"

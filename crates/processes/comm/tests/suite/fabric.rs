@@ -67,16 +67,25 @@ pub(crate) struct LoopbackFabric {
 impl LoopbackFabric {
     /// With a switch that has room for so many groups of two ranks.
     pub(crate) fn with_room_for(groups: u64) -> Self {
+        Self::start(room(groups), false)
+    }
+
+    /// With a switch that may go, and with it a group of two ranks.
+    pub(crate) fn that_remakes_groups() -> Self {
+        Self::start(room(1), true)
+    }
+
+    fn start(memory: ByteCount, recreates: bool) -> Self {
         static ADDRESSES: Mutex<()> = Mutex::new(());
         let alone = ADDRESSES.lock().unwrap_or_else(PoisonError::into_inner);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let manager = ManagerConfig { fallback: Some(FALLBACK), ..ManagerConfig::default() };
+        let manager = ManagerConfig { fallback: Some(FALLBACK), recreates, ..ManagerConfig::default() };
         let config = ServerConfig { manager, ..ServerConfig::default() };
         let server = ManagerServer::start(listener, CATALOG, config).unwrap();
         let description = NodeDescription {
             role: Role::Switch,
             designs: [DESIGN.to_string()].into(),
-            memory: room(groups),
+            memory,
             ..NodeDescription::host("leaf".into(), address(250), 4096)
         };
         let manager = server.address();
@@ -94,6 +103,11 @@ impl LoopbackFabric {
     /// Ends the manager.
     pub(crate) fn stop(&mut self) {
         self.server = None;
+    }
+
+    /// Tells the switch to end.
+    pub(crate) fn stop_switch(&self) {
+        self.stop.store(true, Ordering::Relaxed);
     }
 
     fn options(&self, rank: u16, world: u16) -> Options {

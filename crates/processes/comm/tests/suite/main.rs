@@ -3,5 +3,6 @@
 mod agreement;
 mod fabric;
 mod given_back;
+mod recreate;
 mod restarts;
 mod waits;

@@ -26,25 +26,25 @@ impl Rank {
 
     /// Notes that the oldest call of the application that has not ended has ended: for who has said what it has begun.
     pub fn note_end(&mut self, group: GroupId) {
+        let ways = self.ways(group);
         if let Some(life) = self.lives.get_mut(&group) {
-            life.calls.complete_one();
+            life.complete_call(ways);
         }
     }
 
     /// Answers somebody who asks the manager when this rank has called what.
     pub(crate) fn tell_times(&mut self, wire: GroupId) {
         let life = self.lives.values().find(|life| life.wire == wire);
-        let calls = life.map(|life| life.calls.timed()).unwrap_or_default();
-        self.attachment.reporter().tell_times(wire, &calls);
+        let record = life.map(|life| life.calls.record()).unwrap_or_default();
+        self.attachment.reporter().tell_times(wire, &record);
     }
 
     /// Tells the manager what it has asked for, and what is stalled.
     pub(crate) fn tell_calls(&mut self, mut asked: BTreeSet<GroupId>) {
         let now = Instant::now();
         self.end_doubts(now);
-        for (group, life) in &mut self.lives {
-            let is_begun = self.begun.get(group).is_some_and(|begun| !begun.is_empty());
-            let is_due = life.calls.is_due(is_begun || life.is_busy() || life.suspicion.is_some(), now);
+        for life in self.lives.values_mut() {
+            let is_due = life.calls.is_due(life.is_busy() || life.suspicion.is_some(), now);
             let is_asked = asked.remove(&life.wire);
             let told = || life.calls.report(!is_asked, now);
             let report = match &life.suspicion {

@@ -23,7 +23,7 @@ impl Rank {
         let life = self.lives.get_mut(&known).filter(|life| life.wire == wire && !failure.is_disagreement());
         let found = life.and_then(|life| {
             let suspicion = life.suspicion.take()?;
-            let is_own = matches!(suspicion.fault, Fault::Corrupted { .. }) || !life.goes_on();
+            let is_own = matches!(suspicion.fault, Fault::Corrupted { .. }) || !life.may_go_on;
             is_own.then_some(suspicion.fault)
         });
         self.failed.insert(known, found.map_or(End::FromManager(failure), End::Found));
@@ -38,8 +38,9 @@ impl Rank {
         }
     }
 
-    /// Whether something is wrong with a group, and the manager has not yet said what becomes of it. Nothing can be begun meanwhile.
+    /// Whether something is wrong with a group, and the manager has not yet said what becomes of it, or what others lack of it is run again.
+    /// Nothing can be begun meanwhile.
     pub fn is_in_doubt(&self, group: GroupId) -> bool {
-        self.lives.get(&group).is_some_and(|life| life.suspicion.is_some())
+        self.lives.get(&group).is_some_and(|life| !life.takes_more())
     }
 }

@@ -11,7 +11,7 @@ use super::Rank;
 use crate::calls::{NewCall, length_of};
 use crate::delivered::Delivered;
 use crate::joined::{Finished, JoinedGroup};
-use crate::life::{CompletedCollective, Own, Recreation, Running};
+use crate::life::{Asked, CompletedCollective, Own, Recreation};
 use crate::process::RuntimeError;
 
 impl Rank {
@@ -38,10 +38,11 @@ impl Rank {
         buffers: [Numbers; 2],
     ) -> Result<(), RuntimeError> {
         let life = self.lives.get_mut(&group).ok_or(HostRejected::NoSuchGroup(group))?;
-        if life.own.is_some() {
+        if !life.own.is_empty() {
             return Err(HostRejected::from(quincunx_engine::verbs::RequestError::Busy).into());
         }
-        life.done = None;
+        life.asked = Asked::Whole;
+        life.done.clear();
         let call = NewCall {
             collective,
             reduction: (reduction.op.into(), reduction.data_type),
@@ -49,12 +50,12 @@ impl Rank {
             site: None,
             called: Instant::now(),
         };
-        life.own = Some(Own { collective, reduction, buffers: Some(buffers) });
+        life.own.push_back(Own { collective, reduction, terms: Terms::WHOLE, buffers: Some(buffers) });
         let begun = self.drive(group);
         if let Some(life) = self.lives.get_mut(&group) {
             match &begun {
                 Ok(()) => life.calls.add(call),
-                Err(_) => life.own = None,
+                Err(_) => life.own.clear(),
             }
         }
         begun
@@ -62,24 +63,7 @@ impl Rank {
 
     /// The result of the application's collective, once it is there.
     pub(crate) fn take_done(&mut self, group: GroupId) -> Option<Finished> {
-        self.lives.get_mut(&group)?.done.take()
-    }
-
-    /// From now on the owner of a group begins its collectives himself: if it loses a switch, it is over. Its number on the wire.
-    pub(crate) fn lead(&mut self, group: GroupId) -> GroupId {
-        let Some(life) = self.lives.get_mut(&group) else { return group };
-        life.is_owners = true;
-        life.wire
-    }
-
-    /// Whether an event is of what is run here, and not by the owner himself.
-    pub(crate) fn leads(&self, event: &HostEvent<Numbers>) -> bool {
-        match event {
-            HostEvent::Finished { group, .. } | HostEvent::Failed { group, .. } => {
-                self.lives.get(&self.known_as(*group)).is_some_and(|life| !life.is_owners)
-            }
-            HostEvent::Written { .. } | HostEvent::Delivered { .. } => false,
-        }
+        self.lives.get_mut(&group)?.done.pop_front()
     }
 
     /// The next thing that the node has to say.
@@ -92,40 +76,35 @@ impl Rank {
         !self.wires.is_empty() || self.lives.values().any(|life| life.stopped.is_some())
     }
 
-    /// Starts what is to run next.
+    /// Starts what is to run next, if nothing runs: what others lack, then what the application waits for.
     fn drive(&mut self, group: GroupId) -> Result<(), RuntimeError> {
         let Some(life) = self.lives.get_mut(&group) else { return Ok(()) };
-        if life.running.is_some() || life.stopped.is_some() || life.suspicion.is_some() {
+        let is_running = life.repeats || life.running().is_some();
+        if is_running || life.stopped.is_some() || life.suspicion.is_some() {
             return Ok(());
         }
-        let wire = life.wire;
-        let (command, running) = if let Some((_, completed)) = life.sequence.next_repeat() {
-            let CompletedCollective { collective, reduction, input, output } = completed.clone();
+        let group = life.wire;
+        let command = if let Some((_, completed)) = life.sequence.next_repeat() {
+            let CompletedCollective { collective, reduction, terms, input, output } = completed.clone();
             let output = Numbers::zeroed(output);
-            (
-                HostCommand::Start { group: wire, collective, reduction, input, output, terms: Terms::WHOLE },
-                Running::Repeat,
-            )
+            life.repeats = true;
+            HostCommand::Start { group, collective, reduction, input, output, terms }
         } else {
-            let Some(own) = &mut life.own else { return Ok(()) };
+            let Some(own) = life.own.front_mut() else { return Ok(()) };
             let Some([input, output]) = own.buffers.take() else { return Ok(()) };
-            let (collective, reduction) = (own.collective, own.reduction);
-            (
-                HostCommand::Start { group: wire, collective, reduction, input, output, terms: Terms::WHOLE },
-                Running::Own,
-            )
+            let Own { collective, reduction, terms, .. } = *own;
+            HostCommand::Start { group, collective, reduction, input, output, terms }
         };
-        life.running = Some(running);
         Ok(self.node.command(command)?)
     }
 
-    /// Takes what the node has to say of what is run here; the rest waits for its owner.
+    /// Takes what the node has to say of collectives; the rest waits for its owner.
     pub(crate) fn drain(&mut self) {
         while let Some(event) = self.node.next_event() {
-            match self.leads(&event) {
+            match event {
                 // Whoever asks for the group is told.
-                true => _ = self.settle(event),
-                false => self.unheard.push_back(event),
+                HostEvent::Finished { .. } | HostEvent::Failed { .. } => _ = self.settle(event),
+                HostEvent::Written { .. } | HostEvent::Delivered { .. } => self.unheard.push_back(event),
             }
         }
     }
@@ -135,6 +114,7 @@ impl Rank {
         let (wire, qp, failure) = match event {
             HostEvent::Finished { group: wire, outcome, input, output } => {
                 let group = self.known_as(wire);
+                let ways = self.ways(group);
                 let Some(life) = self.lives.get_mut(&group).filter(|life| life.wire == wire) else {
                     // A group that was removed under its collective: who waits for it still has not heard why.
                     return match outcome {
@@ -145,27 +125,24 @@ impl Rank {
                         }
                     };
                 };
-                let ran = life.running.take();
-                if outcome == Outcome::Done {
-                    life.calls.end_one();
-                    if matches!(ran, Some(Running::Own)) {
-                        life.calls.complete_one();
+                // While one is run again nothing else is.
+                match (std::mem::take(&mut life.repeats), outcome) {
+                    (false, Outcome::Done) => life.complete(Finished { input, output }, ways),
+                    (true, Outcome::Done) => {
+                        life.calls.end_one();
+                        life.sequence.repeated();
                     }
-                }
-                match (ran, outcome) {
-                    (Some(Running::Own), Outcome::Done) => life.complete(Finished { input, output }),
-                    (Some(Running::Repeat), Outcome::Done) => life.sequence.repeated(),
-                    (Some(Running::Own), Outcome::Failed { .. }) => {
-                        if let Some(own) = &mut life.own {
+                    (false, Outcome::Failed { .. }) => {
+                        if let Some(own) = life.running() {
                             own.buffers = Some([input, output]);
                         }
                     }
-                    (Some(Running::Repeat) | None, _) => {}
+                    (true, Outcome::Failed { .. }) => {}
                 }
                 match outcome {
                     Outcome::Done => return self.drive(group).map_err(|error| (group, error)),
                     Outcome::Failed { failure: Failure::Corrupted, .. } => {
-                        let own = self.lives.get(&group).and_then(|life| life.own.as_ref());
+                        let own = self.lives.get(&group).and_then(|life| life.own.front());
                         let collective = own.map_or(Collective::Barrier, |own| own.collective);
                         self.corrupted(group, collective);
                         return Ok(());
@@ -201,11 +178,6 @@ impl Rank {
         // What has come to its end by now has.
         self.drain();
         let group = self.known_as(wire);
-        if self.lives.get(&group).is_some_and(|life| life.wire == wire && life.is_owners) {
-            self.take_end(wire, failure);
-            self.forget(wire);
-            return self.attachment.report(wire, Report::Removed);
-        }
         if let Some(life) = self.lives.get_mut(&group).filter(|life| life.wire == wire) {
             let since = life.suspicion.take().map_or_else(Instant::now, |suspicion| suspicion.since);
             life.stopped = Some((since, failure));

@@ -4,13 +4,14 @@ use quincunx_collective::{Collective, GroupId, Numbers, Reduction};
 use quincunx_control::Report;
 use quincunx_driver_net::Waker;
 use quincunx_engine::Terms;
-use quincunx_engine::verbs::{Failure, Outcome, WorkId};
-use quincunx_nodes::{HostCommand, HostEvent};
+use quincunx_engine::verbs::WorkId;
+use quincunx_nodes::{HostCommand, HostEvent, HostRejected};
 use quincunx_units::Duration;
 
 use super::Rank;
 use crate::delivered::Delivered;
 use crate::joined::{Finished, JoinedGroup};
+use crate::life::{Asked, Own};
 use crate::process::RuntimeError;
 use std::collections::VecDeque;
 
@@ -42,7 +43,7 @@ pub enum Ended {
 
 impl Rank {
     /// Begins a collective, or the part of one that `terms` say. Lengths are as [`quincunx_engine::verbs::CollectiveRequest`] says; a group's collectives end in the order
-    /// in which they were begun.
+    /// in which they were begun. With each result comes a buffer to use again, for the input may be needed by others: not always of its length.
     ///
     /// # Errors
     /// If the group has failed, or the collective makes no sense, or the group's design runs no more of them at once.
@@ -55,11 +56,17 @@ impl Rank {
         buffers: Finished,
     ) -> Result<(), RuntimeError> {
         self.check(group)?;
-        let wire = self.lead(group);
+        let life = self.lives.get_mut(&group).ok_or(HostRejected::NoSuchGroup(group))?;
+        life.asked = Asked::Parts;
         let Finished { input, output } = buffers;
-        let start = HostCommand::Start { group: wire, collective, reduction, input, output, terms };
-        self.node.command(start)?;
-        self.begun.entry(group).or_default().push_back(collective);
+        if !life.takes_more() {
+            let buffers = Some([input, output]);
+            life.own.push_back(Own { collective, reduction, terms, buffers });
+            return Ok(());
+        }
+        let wire = life.wire;
+        self.node.command(HostCommand::Start { group: wire, collective, reduction, input, output, terms })?;
+        life.own.push_back(Own { collective, reduction, terms, buffers: None });
         Ok(())
     }
 
@@ -74,27 +81,44 @@ impl Rank {
     /// If the socket or the manager goes: then all is over.
     pub fn step(&mut self, wait: Duration) -> Result<Vec<Ended>, RuntimeError> {
         self.node.turn(if self.unheard.is_empty() { wait } else { Duration::ZERO })?;
-        let mut ended = Vec::new();
+        let (mut ended, mut over) = (Vec::new(), Vec::new());
         while let Some(event) = self.next_event() {
-            self.hear(event, &mut ended);
+            match self.hear(event) {
+                Some(write @ Ended::Write { .. }) => ended.push(write),
+                other => over.extend(other),
+            }
         }
+        ended.extend(self.take_ends());
+        ended.extend(over);
         Ok(ended)
     }
 
-    /// Takes what the manager has said meanwhile: groups to install, groups that are over. It tells which of them.
+    /// What has ended of collectives that were begun here.
+    fn take_ends(&mut self) -> impl Iterator<Item = Ended> {
+        let parts = self.lives.iter_mut().filter(|(_, life)| life.asked == Asked::Parts);
+        parts.flat_map(|(group, life)| {
+            life.done.drain(..).map(|buffers| Ended::Collective { group: *group, buffers })
+        })
+    }
+
+    /// Takes what the manager has said meanwhile: groups to install, groups that are over. It tells which of them, and what has ended before.
     ///
     /// # Errors
     /// If the manager goes.
     pub fn look(&mut self) -> Result<Vec<Ended>, RuntimeError> {
         let is_over = |rank: &Self, group: &GroupId| {
-            !rank.groups.contains_key(group) || rank.failed.contains_key(group)
+            // A generation that goes on under the number that the application knows has not ended.
+            let is_gone = !rank.groups.contains_key(group) && !rank.wires.contains_key(group);
+            is_gone || rank.failed.contains_key(group)
         };
         let mut before: Vec<GroupId> = self.groups.keys().copied().collect();
         before.retain(|group| !is_over(self, group));
         self.take_instructions()?;
         let over = |group: &GroupId| is_over(self, group);
         let over: Vec<GroupId> = before.into_iter().filter(over).collect();
-        Ok(over.into_iter().map(|group| Ended::Group { group, error: self.end_of(group) }).collect())
+        let mut ended: Vec<Ended> = self.take_ends().collect();
+        ended.extend(over.into_iter().map(|group| Ended::Group { group, error: self.end_of(group) }));
+        Ok(ended)
     }
 
     /// Gives a group up, as after a time-out: what is under way there ends without a word.
@@ -129,50 +153,26 @@ impl Rank {
         self.node.waker()
     }
 
-    fn hear(&mut self, event: HostEvent<Numbers>, ended: &mut Vec<Ended>) {
-        if self.leads(&event) {
-            if let Err((group, error)) = self.settle(event) {
-                ended.push(Ended::Group { group, error });
-            }
-            return;
-        }
+    fn hear(&mut self, event: HostEvent<Numbers>) -> Option<Ended> {
         match event {
-            HostEvent::Finished { group, outcome: Outcome::Done, input, output } => {
-                let group = self.known_as(group);
-                self.begun.get_mut(&group).and_then(VecDeque::pop_front);
-                if let Some(life) = self.lives.get_mut(&group) {
-                    life.calls.end_one();
-                }
-                ended.push(Ended::Collective { group, buffers: Finished { input, output } });
+            HostEvent::Finished { group: wire, .. } | HostEvent::Failed { group: wire, .. } => {
+                let life = self.lives.get(&self.known_as(wire));
+                // A group that was removed has said so already.
+                life.filter(|life| life.wire == wire)?;
+                let (group, error) = self.settle(event).err()?;
+                Some(Ended::Group { group, error })
             }
             HostEvent::Written { group, id } => {
                 self.written.remove(&(group, id));
-                ended.push(Ended::Write { group, id });
+                Some(Ended::Write { group, id })
             }
-            // What nobody can take any more is not kept.
-            HostEvent::Delivered { group, .. }
-                if self.released.contains(&group) || !self.groups.contains_key(&group) => {}
             HostEvent::Delivered { group, source, slot, data } => {
-                self.delivered.entry(group).or_default().push_back(Delivered { source, slot, data });
-            }
-            HostEvent::Finished {
-                group,
-                outcome: Outcome::Failed { failure: Failure::Corrupted, .. },
-                ..
-            } => {
-                let group = self.known_as(group);
-                let of = self.begun.get_mut(&group).and_then(VecDeque::pop_front);
-                if let Some(collective) = of.filter(|_| !self.failed.contains_key(&group)) {
-                    self.corrupted(group, collective);
+                // What nobody can take any more is not kept.
+                if self.groups.contains_key(&group) && !self.released.contains(&group) {
+                    let of_group = self.delivered.entry(group).or_default();
+                    of_group.push_back(Delivered { source, slot, data });
                 }
-            }
-            HostEvent::Finished { group, outcome: Outcome::Failed { qp, failure }, .. }
-            | HostEvent::Failed { group, qp, failure } => {
-                let group = self.known_as(group);
-                // A group that was removed has said so already.
-                if self.groups.contains_key(&group) && !self.failed.contains_key(&group) {
-                    self.peer_failed(group, usize::from(qp.0), failure);
-                }
+                None
             }
         }
     }
