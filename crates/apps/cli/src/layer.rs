@@ -42,7 +42,7 @@ them. The speedup is over the design that is named last. Designs: cais, cais-par
 (quantised in the network), scin-sp (ReduceScatter and AllGather). Keys of --set beside the fabric's and those of
 merge and sync (`quincunx sim --show cais`): machine.gpu (h100, h100-half, h200, h200-half),
 machine.sms, machine.tensor=930TFLOP/s, machine.memory, machine.l2, machine.profile=FILE (measured
-kernels, data/profiles/h200.json: what they have reached is used, and the roofline's error against them is printed), machine.dispatch_window, machine.pre_launch, machine.pre_access, machine.throttle, and the others of the preset's [machine]; layer.scale multiplies the model's hidden size.")]
+kernels, data/profiles/h200.json: what they have reached is used, and the roofline's error against them is printed), machine.drift, machine.pre_launch, machine.pre_access, machine.throttle, and the others of the preset's [machine]; layer.scale multiplies the model's hidden size.")]
 pub(crate) struct Layer {
     /// llama-7b, mega-gpt-4b or mega-gpt-8b; short for --set layer.model
     #[arg(long)]

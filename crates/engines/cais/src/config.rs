@@ -21,8 +21,10 @@ pub struct MergeConfig {
     pub groups: usize,
     /// Streams of collectives that have a boundary of their own.
     pub streams: u16,
-    /// How long an entry lives after its last access (III-A4), and how long a group waits for its last member; above zero.
+    /// How long an entry lives after its last access (III-A4); above zero.
     pub timeout: Duration,
+    /// How long a group waits for its last member; above zero.
+    pub group_timeout: Duration,
     /// From the packet that it needs to what the unit sends.
     pub latency: Duration,
     /// How packets are cut. An entry holds a packet's payload.
@@ -77,7 +79,7 @@ impl MergeConfig {
         if entries > MAX_TAG as usize + 1 {
             return Err(ConfigError::Entries(entries));
         }
-        if self.timeout == Duration::ZERO {
+        if self.timeout == Duration::ZERO || self.group_timeout == Duration::ZERO {
             return Err(ConfigError::Timeout);
         }
         let (element, payload) = (self.reduction.data_type.size(), format.max_payload);

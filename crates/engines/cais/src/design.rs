@@ -73,6 +73,8 @@ pub struct MergeParams {
 pub struct SyncParams {
     /// Groups that a switch has room for.
     pub groups: u32,
+    /// How long a group waits for its last member.
+    pub timeout: Duration,
     /// Whether collectives wait for all before they access a part.
     pub pre_access: bool,
     /// Whether all go through a vector in the same order, line by line of all parts; else part by part, each beginning with the next one's.
@@ -88,18 +90,20 @@ pub struct LoadParams {
 }
 
 impl Default for MergeParams {
-    /// 320 entries of 128 bytes are the 40 KB of the paper's simulation (IV-A). It gives no time-out and no latency: a hundred
-    /// microseconds are three times the 35 that requests are apart without coordination (II-D), and what the unit does is taken to be done
-    /// at the speed of the link.
+    /// 320 entries of 128 bytes are the 40 KB of the paper's simulation (IV-A). It gives no time-out and no latency. Five microseconds are five
+    /// round trips between accelerators (IV-A), and about as long as an entry lasts in a table of that size before others need its place: what
+    /// is left of a sum whose first part was evicted goes home at once, not long after its kernel's end. What the unit does is taken to be
+    /// done at the speed of the link.
     fn default() -> Self {
-        Self { entries: 320, timeout: Duration::from_micros(100), latency: Duration::ZERO, levels: false }
+        Self { entries: 320, timeout: Duration::from_micros(5), latency: Duration::ZERO, levels: false }
     }
 }
 
 impl Default for SyncParams {
-    /// The paper gives no size of its table.
+    /// The paper gives no size of its table, and no time-out: a hundred microseconds are three times the 35 that accelerators are apart without
+    /// coordination (II-D).
     fn default() -> Self {
-        Self { groups: 1024, pre_access: false, in_step: true }
+        Self { groups: 1024, timeout: Duration::from_micros(100), pre_access: false, in_step: true }
     }
 }
 
@@ -111,6 +115,7 @@ impl Params for CaisParams {
             ("merge.latency", "latency of the merge unit"),
             ("merge.levels", "whether traces draw how many entries are taken"),
             ("sync.groups", "groups that a switch's sync table has room for"),
+            ("sync.timeout", "time that a group waits for its last member"),
             ("sync.pre_access", "whether accelerators wait for all before they access a part"),
             (
                 "sync.in_step",
@@ -185,6 +190,7 @@ impl Design for Cais {
             groups: params.sync.groups as usize,
             streams: memory.streams.len() as u16,
             timeout: params.merge.timeout,
+            group_timeout: params.sync.timeout,
             latency: params.merge.latency,
             format,
             reduction: memory.stream()?.request.reduction,

@@ -18,7 +18,8 @@
 //! - **A contribution that is whole by itself** (two accelerators) takes no entry.
 //! - **What goes past the unit, and what an eviction sends, holds the buffer of the packet that caused it** until it has left, so that
 //!   accelerators are held back. What a time-out sends does not: there are no more of these than entries.
-//! - **Data that come are an access.** The time-out is ours, a hundred microseconds; the oldest entry that can end has the unit's one timer.
+//! - **Data that come are an access.** The time-out is ours, five microseconds; what is due first has the unit's one timer. Groups have a
+//!   time-out of their own, twenty times as long: who waits for an accelerator that is behind must not be released before it is there.
 //! - **Boundaries** are ours. The paper says nothing of coherence. An entry whose other readers went past the unit stays with its data, and
 //!   would answer the next kernel's loads of the same address with what was there before; the exploration shows it (`boundary-keeps-data`).
 //!   At a boundary, a sync of its own that is never answered early, all accelerators have loaded what they wanted, and the switch forgets

@@ -231,7 +231,7 @@ impl Blocks {
     }
 
     /// The next block that claims a place: of kernels with ready blocks that of the highest priority, and among equals that of the kernel
-    /// which has the fewest. Places that kernels share are claimed up to `most`.
+    /// which has the fewest for its weight. Places that kernels share are claimed up to `most`.
     pub(crate) fn claim(&mut self, program: &Program, most: usize) -> Option<BlockNumber> {
         let mut best: Option<usize> = None;
         for (kernel, state) in self.kernels.iter().enumerate() {
@@ -241,7 +241,11 @@ impl Blocks {
             }
             let is_better = best.is_none_or(|other| {
                 let [a, b] = [kernel, other].map(|kernel| program.kernels[kernel].priority);
-                a > b || a == b && self.kernels[kernel].claimed < self.kernels[other].claimed
+                // Each kernel's claims, by the other's weight.
+                let [mine, its] = [(kernel, other), (other, kernel)].map(|(of, other)| {
+                    u64::from(self.kernels[of].claimed) * u64::from(self.weight(program, other))
+                });
+                a > b || a == b && mine < its
             });
             if is_better {
                 best = Some(kernel);
@@ -253,6 +257,15 @@ impl Blocks {
             self.claimed += 1;
         }
         self.kernels[kernel].ready.pop_first()
+    }
+
+    /// The weight of a kernel that has ready blocks.
+    fn weight(&self, program: &Program, kernel: usize) -> u32 {
+        let state = &self.kernels[kernel];
+        let next = state.ready.first().map_or(0, |block| block - state.first);
+        let weights =
+            if program.coordination.pre_launch { &[][..] } else { &program.kernels[kernel].weights[..] };
+        weights.get(next as usize).copied().unwrap_or(1)
     }
 
     /// A block that has claimed a place may be dispatched.

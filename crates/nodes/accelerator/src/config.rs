@@ -31,7 +31,7 @@ pub struct GpuConfig {
     pub claims_ahead: u16,
     /// Stages whose tiles are fetched ahead of the one that is computed.
     pub prefetch: u16,
-    /// Most loads that a link may wait for; where the switch may merge them, only if they are throttled (CAIS III-B2).
+    /// Most loads that a link may wait for: the accelerator's MSHRs, whatever it runs.
     pub load_window: u32,
     /// Most bytes of a series of tiles that it has asked for and not all others, where loads are throttled (CAIS III-B2).
     pub loads_ahead: u64,

@@ -175,6 +175,9 @@ pub struct Kernel {
     pub merges: Merges,
     /// Its blocks.
     pub blocks: Vec<Block>,
+    /// Of each block the kernel's weight from then on, among kernels of its priority that have blocks for the same places; 1 if there is none. Where
+    /// blocks of a group wait for each other before they are dispatched, all accelerators take them in one order, and weights are of no account.
+    pub weights: Vec<u32>,
     /// Whom it tells when all its blocks have ended.
     pub signals: Vec<Signal>,
 }

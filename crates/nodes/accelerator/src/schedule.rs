@@ -59,8 +59,10 @@ pub struct Machine {
     pub skew: Duration,
     /// By how much of itself a stage may take longer or shorter.
     pub jitter: f64,
-    /// Blocks among which an accelerator without coordination takes the next one.
-    pub dispatch_window: u32,
+    /// By how much the rate wanders at which it serves a kernel beside others, as a share of it; the same for every schedule.
+    pub drift: f64,
+    /// How long that takes, in time that the kernel computes, from one rate to the next that chance gives.
+    pub drift_time: Duration,
     /// Where blocks of a group wait for each other, if the schedule coordinates them.
     pub coordination: Coordination,
     /// SMs of communication kernels.
@@ -76,7 +78,8 @@ pub struct Machine {
 impl Machine {
     /// How long all SMs together take to normalise so many bytes of rows, or for the gradient of that. Forward they read and write them, backward
     /// they read what was normalised and its gradient, and write one, at the share of the memory's rate that is measured for such kernels; what
-    /// goes around the sub-layer (the residual) is read at the memory's rate.
+    /// goes around the sub-layer (the residual, or its gradient) is read at the memory's rate. Gradients of gain and bias are no part of it: no
+    /// product waits for them.
     pub fn norm_time(&self, rows: ByteCount, backward: bool) -> Duration {
         let accesses = if backward { 3.0 } else { 2.0 };
         let accesses = accesses / self.norm_efficiencies[usize::from(backward)] + 1.0;

@@ -89,9 +89,7 @@ impl Schedule for Cais {
         } else {
             program.coordination = Coordination::default();
         }
-        for (kernel, number) in program.kernels.iter_mut().zip(0..) {
-            disturb(kernel, machine, rank, number, self.coordinated);
-        }
+        disturb(&mut program, machine, rank);
         Ok(Plan { program, shared_requests: !self.traffic_control, offloads: Vec::new() })
     }
 }

@@ -1,6 +1,6 @@
 //! What chance decides on an accelerator: by a seed, the same in every run.
 
-use quincunx_accelerator::{Kernel, Machine};
+use quincunx_accelerator::{Machine, Program};
 use quincunx_units::Duration;
 
 /// A sequence of numbers that look random (splitmix64).
@@ -8,10 +8,13 @@ use quincunx_units::Duration;
 pub(crate) struct Chance(u64);
 
 impl Chance {
-    /// Of an accelerator's kernel.
-    pub(crate) fn new(machine: &Machine, rank: u16, kernel: usize) -> Self {
-        let mut chance = Self(machine.seed ^ u64::from(rank) << 32 ^ (kernel as u64) << 48);
-        chance.next();
+    /// Of an accelerator's kernel, by its name.
+    pub(crate) fn new(machine: &Machine, rank: u16, kernel: &str) -> Self {
+        let mut chance = Self(machine.seed ^ u64::from(rank) << 32);
+        for byte in kernel.bytes() {
+            chance.0 ^= u64::from(byte);
+            chance.next();
+        }
         chance
     }
 
@@ -34,21 +37,59 @@ impl Chance {
     }
 }
 
-/// Lets chance act on a kernel: when it is launched, how long its stages take, and, unless blocks keep their order, which goes first.
-pub(crate) fn disturb(kernel: &mut Kernel, machine: &Machine, rank: u16, number: usize, keeps_order: bool) {
-    let mut chance = Chance::new(machine, rank, number);
-    kernel.launch += chance.up_to(machine.skew);
-    for stage in kernel.blocks.iter_mut().flat_map(|block| &mut block.stages) {
-        let factor = 1.0 + machine.jitter * (2.0 * chance.share() - 1.0);
-        stage.compute = Duration::from_picos((stage.compute.as_picos() as f64 * factor) as u64);
+/// The rate at which an accelerator's block scheduler serves a kernel, over that at which it serves others: it wanders, in time that the kernel
+/// computes, from one value to the next that chance gives. A kernel that is alone has all SMs, and whoever waits for its end, or for a barrier, takes
+/// the accelerators together again. So what accelerators drift apart is time (CAIS III-B: "TBs are independently scheduled by the GPU runtime,
+/// leading to execution drift across devices"), by every schedule that has kernels compete.
+struct Wander {
+    chance: Chance,
+    drift: f64,
+    /// Of a step.
+    length: f64,
+    /// Its number, and the rates at its ends.
+    step: u64,
+    ends: [f64; 2],
+}
+
+impl Wander {
+    fn new(chance: Chance, machine: &Machine) -> Self {
+        let length = machine.drift_time.as_picos() as f64;
+        let mut wander = Self { chance, drift: machine.drift, length, step: 0, ends: [1.0; 2] };
+        wander.ends = [wander.draw(), wander.draw()];
+        wander
     }
-    if !keeps_order {
-        let window = f64::from(machine.dispatch_window);
-        let mut order: Vec<(f64, usize)> =
-            (0..kernel.blocks.len()).map(|place| (place as f64 + window * chance.share(), place)).collect();
-        order.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut blocks: Vec<_> = std::mem::take(&mut kernel.blocks).into_iter().map(Some).collect();
-        kernel.blocks =
-            order.iter().map(|&(_, place)| blocks[place].take().expect("each block once")).collect();
+
+    fn draw(&mut self) -> f64 {
+        1.0 + self.drift * (2.0 * self.chance.share() - 1.0)
+    }
+
+    /// The rate when the kernel has computed so many picoseconds; asked in their order.
+    fn at(&mut self, computed: f64) -> f64 {
+        while computed >= (self.step + 1) as f64 * self.length {
+            self.step += 1;
+            self.ends = [self.ends[1], self.draw()];
+        }
+        let [from, to] = self.ends;
+        from + (to - from) * (computed / self.length - self.step as f64)
+    }
+}
+
+/// Lets chance act on an accelerator's kernels: when they are launched, how long their stages take, and how fast they are served beside others. The
+/// same kernel is lucky or unlucky by every schedule.
+pub(crate) fn disturb(program: &mut Program, machine: &Machine, rank: u16) {
+    for kernel in &mut program.kernels {
+        let mut chance = Chance::new(machine, rank, &kernel.name);
+        kernel.launch += chance.up_to(machine.skew);
+        let mut wander = Wander::new(Chance::new(machine, rank, &format!("{}, drift", kernel.name)), machine);
+        let mut computed = 0.0;
+        for block in &mut kernel.blocks {
+            kernel.weights.push((wander.at(computed).max(0.0) * 1e6) as u32 + 1);
+            for stage in &mut block.stages {
+                let time = stage.compute.as_picos() as f64;
+                let factor = 1.0 + machine.jitter * (2.0 * chance.share() - 1.0);
+                computed += time / f64::from(machine.sms);
+                stage.compute = Duration::from_picos((time * factor) as u64);
+            }
+        }
     }
 }

@@ -24,6 +24,7 @@ pub(crate) fn kernel(name: &str, launch: Duration) -> Kernel {
         priority: 1,
         merges: Merges::Nothing,
         blocks: Vec::new(),
+        weights: Vec::new(),
         signals: Vec::new(),
     }
 }

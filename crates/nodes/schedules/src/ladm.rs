@@ -60,9 +60,7 @@ impl Schedule for Ladm {
         after.waits = vec![Builder::until(normed, 1)];
         let mut program = builder.program;
         program.kernels = vec![before, norm, after];
-        for (kernel, number) in program.kernels.iter_mut().zip(0..) {
-            disturb(kernel, machine, rank, number, true);
-        }
+        disturb(&mut program, machine, rank);
         Ok(Plan { program, shared_requests: false, offloads: Vec::new() })
     }
 }

@@ -96,9 +96,7 @@ impl Schedule for Phases {
         };
         let mut program = builder.program;
         program.kernels = kernels;
-        for (kernel, number) in program.kernels.iter_mut().zip(0..) {
-            disturb(kernel, machine, rank, number, true);
-        }
+        disturb(&mut program, machine, rank);
         Ok(Plan { program, shared_requests: false, offloads: Vec::new() })
     }
 }

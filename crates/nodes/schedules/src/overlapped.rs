@@ -264,8 +264,6 @@ impl Schedule for Triggered {
 fn finish(builder: Builder<'_>, kernels: Vec<Kernel>, machine: &Machine, rank: u16) -> Plan {
     let mut program = builder.program;
     program.kernels = kernels;
-    for (kernel, number) in program.kernels.iter_mut().zip(0..) {
-        disturb(kernel, machine, rank, number, true);
-    }
+    disturb(&mut program, machine, rank);
     Plan { program, shared_requests: false, offloads: Vec::new() }
 }

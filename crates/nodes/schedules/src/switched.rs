@@ -87,9 +87,7 @@ impl Schedule for Switched {
         let mut program = builder.program;
         program.kernels = kernels;
         program.kernels.push(second);
-        for (kernel, number) in program.kernels.iter_mut().zip(0..) {
-            disturb(kernel, machine, rank, number, true);
-        }
+        disturb(&mut program, machine, rank);
         Ok(Plan { program, shared_requests: false, offloads })
     }
 }

@@ -17,13 +17,16 @@ pub struct MachineSetup {
     pub sms: Option<u16>,
     /// Blocks that an SM holds at once.
     pub blocks_per_sm: u8,
-    /// Rate of matrix products on all SMs together; default: the data sheet's times `tensor_efficiency`.
+    /// Rate of every kernel, relative to what the data sheet and the efficiencies below give, where `tensor` or `memory` does not say it.
+    #[serde(deserialize_with = "number")]
+    pub scale: f64,
+    /// Rate of matrix products on all SMs together; default: the data sheet's times `tensor_efficiency` and `scale`.
     pub tensor: Option<FlopRate>,
     /// Rate of matrix products, relative to the data sheet's, where `tensor` is not set.
     #[serde(deserialize_with = "number")]
     pub tensor_efficiency: f64,
-    /// A file with measured times of kernels on the whole GPU. What products have reached there is what all SMs reach here, by their number, and
-    /// the efficiencies below are those that were measured.
+    /// A file with measured times of kernels on the whole GPU. What products have reached there is what all SMs reach here, by their number, the
+    /// efficiencies below are those that were measured, and `scale` is 1.
     pub profile: Option<PathBuf>,
     /// Rate of attention, relative to that of matrix products.
     #[serde(deserialize_with = "number")]
@@ -37,7 +40,7 @@ pub struct MachineSetup {
     /// Rate of element-wise operations, activations and sums, relative to the memory's.
     #[serde(deserialize_with = "number")]
     pub element_efficiency: f64,
-    /// Rate of the accelerator's own memory; default: the GPU's.
+    /// Rate of the accelerator's own memory; default: the GPU's times `scale`.
     pub memory: Option<BitRate>,
     /// Bytes of L2 that cache other accelerators' memory; default: the GPU's.
     pub l2: Option<ByteCount>,
@@ -59,8 +62,10 @@ pub struct MachineSetup {
     pub skew: Duration,
     /// Share by which a block's time varies, up or down.
     pub jitter: Probability,
-    /// Blocks among which an accelerator takes the next one where nothing coordinates them.
-    pub dispatch_window: u32,
+    /// Most by which the rate wanders, up or down, at which an accelerator serves a kernel beside others.
+    pub drift: Probability,
+    /// Time that a kernel computes from one such rate to the next.
+    pub drift_time: Duration,
     /// Blocks of a group wait for each other before they are dispatched.
     pub pre_launch: bool,
     /// Blocks of a group wait for each other before their first request that may be merged.
@@ -90,6 +95,7 @@ impl Default for MachineSetup {
             gpu: GpuModel::H100Half,
             sms: None,
             blocks_per_sm: 2,
+            scale: 1.0,
             tensor: None,
             tensor_efficiency: 1.0,
             profile: None,
@@ -108,7 +114,8 @@ impl Default for MachineSetup {
             launch: Duration::from_micros(3),
             skew: Duration::from_micros(1),
             jitter: Probability::new(0.02).expect("it is one"),
-            dispatch_window: 512,
+            drift: Probability::new(0.0).expect("it is one"),
+            drift_time: Duration::from_micros(50),
             claims_ahead: 16,
             pre_launch: true,
             pre_access: true,
@@ -129,19 +136,28 @@ impl MachineSetup {
         let sheet = self.gpu.data_sheet();
         let sms = self.sms.unwrap_or(sheet.sms);
         let peak = sheet.tensor.operations_per_second() as f64 * f64::from(sms) / f64::from(sheet.sms);
-        let reached = FlopRate::new((peak * self.tensor_efficiency) as u64);
+        let reached = FlopRate::new((peak * self.tensor_efficiency * self.scale) as u64);
+        let memory = BitRate::new((sheet.memory.bits_per_second() as f64 * self.scale) as u64);
         DataSheet {
             sms,
             tensor: self.tensor.or(reached).unwrap_or(sheet.tensor),
-            memory: self.memory.unwrap_or(sheet.memory),
+            memory: self.memory.or(memory).unwrap_or(sheet.memory),
             l2: self.l2.unwrap_or(sheet.l2),
         }
     }
 
     pub(crate) fn check(&self) -> Result<(), Contradiction> {
-        if !(self.tensor_efficiency.is_finite() && self.tensor_efficiency > 0.0) {
-            let found = self.tensor_efficiency.to_string();
-            return Err(("a `machine.tensor_efficiency` above zero", found, "1 is the data sheet's rate"));
+        for (expected, found) in [
+            ("a `machine.tensor_efficiency` above zero", self.tensor_efficiency),
+            ("a `machine.scale` above zero", self.scale),
+        ] {
+            if !(found.is_finite() && found > 0.0) {
+                return Err((expected, found.to_string(), "1 is the data sheet's rate"));
+            }
+        }
+        if self.drift_time == Duration::ZERO {
+            let found = self.drift_time.to_string();
+            return Err(("a `machine.drift_time` above zero", found, "say how long a rate lasts"));
         }
         let shares = [
             self.attention_efficiency,

@@ -224,9 +224,9 @@ fn work(model: &Transformer, split: u64, phase: Phase, kernel: &str) -> Option<(
     Some(match kernel {
         "norm_all" => elements(KernelKind::Norm, 2, all),
         "norm_share" => elements(KernelKind::Norm, 2, share),
-        // The gradient of what it wrote and what it read in, the gradient of the latter out.
-        "norm_backward_all" => elements(KernelKind::NormBackward, 3, all),
-        "norm_backward_share" => elements(KernelKind::NormBackward, 3, share),
+        // Two kernels: the gradient of what it wrote and what it read in, the gradient of the latter out; the first two again for gain and bias.
+        "norm_backward_all" => elements(KernelKind::NormBackward, 5, all),
+        "norm_backward_share" => elements(KernelKind::NormBackward, 5, share),
         "add_all" => elements(KernelKind::Elements, 3, all),
         "add_share" => elements(KernelKind::Elements, 3, share),
         "gelu" => elements(KernelKind::Elements, 2, inner),

@@ -347,6 +347,8 @@ impl Transformer {
                     Work::Fused { gemms: vec![scores, scores, sums, sums, sums], values: 8 * token },
                 ),
                 ("input projection weights", weights(hidden, 3 * own_hidden)),
+                // Of gain and bias of both: inputs and gradients of a GPU's share of the rows.
+                ("LayerNorm weights", Work::Elements { values: 4 * token }),
             ],
         })
     }

@@ -40,18 +40,21 @@ impl<P: Payload> Merge<P> {
     /// How long until something is due; `None` if nothing is, or the timer is armed for it already. To be asked after every call.
     pub fn arm(&mut self, now: Instant) -> Option<Duration> {
         let leaves = self.delayed.front().map(|&(at, _)| at);
-        // No entry that is accessed later is due before those that the timer is armed for.
+        let timeout = self.config.timeout;
+        // Nothing that comes or is accessed now is due before what the timer is armed for.
+        let soonest = now + timeout.min(self.config.group_timeout);
         if let Some(armed) = self.armed
             && armed > now
+            && armed <= soonest
             && leaves.is_none_or(|leaves| armed <= leaves)
         {
             return None;
         }
-        let timeout = self.config.timeout;
         let entries =
             self.tables.iter().filter_map(|table| Self::first_to_expire(table, now, Duration::ZERO));
-        let oldest = entries.map(|(_, last)| last).chain(self.groups.oldest()).min();
-        let due = oldest.map(|oldest| oldest + timeout).into_iter().chain(leaves).min()?;
+        let entry = entries.map(|(_, last)| last + timeout).min();
+        let group = self.groups.oldest().map(|since| since + self.config.group_timeout);
+        let due = entry.into_iter().chain(group).chain(leaves).min()?;
         self.armed = Some(due);
         Some(due.max(now).since(now))
     }
@@ -88,7 +91,7 @@ impl<P: Payload> Merge<P> {
                 }
             }
         }
-        while let Some((key, present)) = self.groups.expire(due, timeout) {
+        while let Some((key, present)) = self.groups.expire(due, self.config.group_timeout) {
             self.release(now, key, present);
         }
     }

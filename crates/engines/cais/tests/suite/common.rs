@@ -32,6 +32,7 @@ pub(crate) fn config() -> MergeConfig {
         groups: 2,
         streams: 1,
         timeout: TIMEOUT,
+        group_timeout: TIMEOUT,
         latency: Duration::ZERO,
         format: FlitFormat::DGX,
         reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::I32 },

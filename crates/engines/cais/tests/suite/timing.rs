@@ -50,6 +50,18 @@ fn the_timer_is_armed_for_the_oldest_entry_that_can_end_and_only_once() {
 }
 
 #[test]
+fn a_group_waits_longer_than_an_entry_that_comes_after_it() {
+    let mut bench = Bench::new(|config| config.group_timeout = TIMEOUT * 4);
+    bench.sync(1, 0, PRE_LAUNCH);
+    bench.pass(HALF);
+    bench.reduce(1, 64, 1);
+    assert_eq!(bench.pass(TIMEOUT), [sum(64, 1, 1)], "the timer was armed for the group, which is due later");
+    assert_eq!(bench.pass(TIMEOUT * 2), []);
+    assert_eq!(bench.pass(HALF).len(), 1, "the group is released");
+    assert_eq!(bench.unit.group_statistics().timed_out, 1);
+}
+
+#[test]
 fn a_driver_without_a_clock_lets_all_be_due() {
     let mut bench = Bench::new(|_| {});
     bench.reduce(1, 64, 1);

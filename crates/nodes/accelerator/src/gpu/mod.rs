@@ -352,21 +352,13 @@ impl<P: Payload> Gpu<P> {
     /// Whether a transmit slot of `link` would be used.
     pub fn wants_transmit(&self, link: PortId) -> bool {
         let GpuLink { port, sending, .. } = &self.links[usize::from(link.0)];
-        port.wants_transmit(sending.ready(self.window(), self.config.shared_requests))
-    }
-
-    /// Most loads that a link may wait for.
-    fn window(&self) -> u32 {
-        let merges = |kernel: &crate::Kernel| kernel.merges == Merges::Loads;
-        let is_free =
-            !self.config.program.coordination.throttle && self.config.program.kernels.iter().any(merges);
-        if is_free { u32::MAX } else { self.config.load_window }
+        port.wants_transmit(sending.ready(self.config.load_window, self.config.shared_requests))
     }
 
     /// Sends at most one packet.
     pub fn handle_transmit_slot(&mut self, now: Instant, link: PortId, out: &mut impl GpuSink<P>) {
         self.advance(now, link);
-        let window = self.window();
+        let window = self.config.load_window;
         let GpuLink { port, sending, .. } = &mut self.links[usize::from(link.0)];
         let ready = sending.ready(window, self.config.shared_requests);
         let Some(channel) = port.arbitrate(ready) else {
@@ -599,7 +591,7 @@ impl<P: Payload> Gpu<P> {
         for link in &self.links {
             link.port.assert_invariants();
             link.sending.assert_invariants();
-            assert!(link.sending.loads <= self.window(), "no more loads than the window");
+            assert!(link.sending.loads <= self.config.load_window, "no more loads than the window");
             assert!(!self.is_over || link.sending.loads == 0, "nothing is fetched when all has ended");
         }
     }

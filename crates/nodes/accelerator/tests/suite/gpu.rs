@@ -66,6 +66,7 @@ pub(crate) fn kernel(blocks: Vec<Block>) -> Kernel {
         priority: 1,
         merges: Merges::Nothing,
         blocks,
+        weights: Vec::new(),
         signals: Vec::new(),
     }
 }
@@ -150,15 +151,25 @@ fn a_tile_is_fetched_once_and_kept() {
     assert_eq!(gpu.memory().clone().into_bytes(), vec![1; 256]);
 }
 
-#[test]
-fn loads_are_bounded_by_their_window() {
-    let tile =
-        Tile { fetch: Fetch::Load, from: 1, address: 0, local: 0, rows: Rows::one(1024), shared: None };
+/// Packets that leave at once of a tile of eight, loaded so by a kernel that merges these.
+fn loads_at_once(fetch: Fetch, merges: Merges) -> usize {
+    let tile = Tile { fetch, from: 1, address: 0, local: 0, rows: Rows::one(1024), shared: None };
     let stage = Stage { tiles: vec![TileId(0)], compute: Duration::ZERO };
-    let kernels = vec![kernel(vec![Block { stages: vec![stage], ..Block::default() }])];
+    let loads = Kernel { merges, ..kernel(vec![Block { stages: vec![stage], ..Block::default() }]) };
+    let kernels = vec![loads];
     let mut gpu = started(Program { kernels, tiles: vec![tile], memory: 1024, ..Program::default() });
     fire(&mut gpu, GpuTimer::Launch(0));
-    assert_eq!(packets(&mut gpu).len(), 4, "eight packets, four at once");
+    packets(&mut gpu).len()
+}
+
+#[test]
+fn loads_are_bounded_by_their_window() {
+    assert_eq!(loads_at_once(Fetch::Load, Merges::Nothing), 4, "eight packets, four at once");
+}
+
+#[test]
+fn loads_that_merge_are_bounded_by_the_same_window_without_coordination() {
+    assert_eq!(loads_at_once(Fetch::MergedLoad, Merges::Loads), 4, "eight packets, four at once");
 }
 
 #[test]

@@ -36,6 +36,38 @@ fn a_place_that_was_promised_goes_to_the_highest_priority_nevertheless() {
     assert_eq!(next.timers, [(GpuTimer::Compute(0), Duration::from_nanos(11))]);
 }
 
+/// Which of two kernels, of blocks of 7 and of 11 ns, get the places of an SM with four, by their weights.
+fn served(weights: [u32; 2], coordination: Coordination) -> [u16; 2] {
+    let kernels = [7, 11].into_iter().zip(weights);
+    let kernels = kernels
+        .map(|(length, weight)| Kernel { weights: vec![weight; 8], ..kernel(vec![computing(length); 8]) });
+    let program = Program { kernels: kernels.collect(), coordination, ..Program::default() };
+    let mut gpu = begun(GpuConfig { blocks_per_sm: 4, ..config(program) });
+    // Nobody gets a place before both may have one.
+    gpu.handle_timer(Instant::ZERO, GpuTimer::Launch(0), &mut Out::default());
+    gpu.handle_timer(Instant::ZERO, GpuTimer::Launch(1), &mut Out::default());
+    let mut at = Instant::ZERO;
+    for _ in 0..4 {
+        at = at + Duration::from_nanos(11);
+        gpu.handle_timer(at, GpuTimer::Compute(0), &mut Out::default());
+    }
+    let [a, b] = [0, 1].map(|kernel| gpu.kernels().nth(kernel).unwrap().resident);
+    [a, b]
+}
+
+#[test]
+fn kernels_that_compete_are_served_by_their_weights() {
+    assert_eq!(served([1, 1], Coordination::default()), [2, 2]);
+    assert_eq!(served([3, 1], Coordination::default()), [3, 1]);
+    assert_eq!(served([1, 3], Coordination::default()), [1, 3]);
+}
+
+#[test]
+fn where_groups_are_launched_together_weights_are_of_no_account() {
+    let together = Coordination { pre_launch: true, ..Coordination::default() };
+    assert_eq!(served([3, 1], together), served([1, 1], together));
+}
+
 #[test]
 fn groups_are_asked_for_as_many_blocks_ahead_as_may_claim_a_place() {
     for (claims_ahead, wanted) in [(0, vec![0]), (1, vec![0, 1]), (2, vec![0, 1, 2])] {

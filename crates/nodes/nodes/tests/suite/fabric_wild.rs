@@ -89,6 +89,7 @@ fn merging_switch(latency: Duration) -> FabricNode<Numbers> {
         groups: 1,
         streams: 1,
         timeout: Duration::from_picos(20),
+        group_timeout: Duration::from_picos(20),
         latency,
         format: FORMAT,
         reduction: REDUCTION,

@@ -29,7 +29,8 @@ pub(crate) fn machine() -> Machine {
         launch: Duration::from_micros(1),
         skew: Duration::ZERO,
         jitter: 0.0,
-        dispatch_window: 16,
+        drift: 0.0,
+        drift_time: Duration::from_micros(1),
         coordination: Coordination { pre_launch: true, pre_access: true, throttle: true },
         communication_sms: 1,
         copy_engines: 2,
@@ -106,17 +107,46 @@ fn consecutive_tiles_go_to_homes_in_turn() {
     assert_eq!(homes, [0, 1, 2, 3, 0, 1, 2, 3]);
 }
 
+/// Of a schedule with a machine whose rates wander: its kernels' weights by accelerator.
+fn weights(name: &str, rank: u16) -> Vec<Vec<u32>> {
+    let machine = Machine { drift: 0.5, drift_time: Duration::from_nanos(100), ..machine() };
+    let plan = find(name).unwrap().plan(&LAYER, &machine, rank).unwrap();
+    plan.program.kernels.into_iter().map(|kernel| kernel.weights).collect()
+}
+
 #[test]
-fn without_coordination_every_accelerator_has_an_order_of_its_own() {
-    let outputs = |rank: u16| -> Vec<u64> {
-        let blocks = &plan("cais-uncoordinated", rank).program.kernels[0].blocks;
-        blocks.iter().map(|block| block.outputs[0].address).collect()
-    };
-    assert_ne!(outputs(0), outputs(1));
-    let [mut first, mut second] = [outputs(0), outputs(1)];
-    first.sort_unstable();
-    second.sort_unstable();
-    assert_eq!(first, second, "the same tiles");
+fn rates_at_which_kernels_are_served_wander_within_the_drift() {
+    let product = &weights("cais-base", 0)[0];
+    assert!(product.iter().all(|weight| (500_000..=1_500_001).contains(weight)), "{product:?}");
+    assert!(product.iter().any(|weight| *weight != product[0]), "{product:?}");
+}
+
+#[test]
+fn accelerators_drift_apart_and_a_kernel_drifts_alike_by_every_schedule() {
+    assert_ne!(weights("cais-base", 0)[0], weights("cais-base", 1)[0]);
+    for schedule in ["cais", "cais-uncoordinated", "tp-nvls", "t3-nvls"] {
+        assert_eq!(weights(schedule, 0)[0], weights("cais-base", 0)[0], "{schedule}");
+    }
+}
+
+#[test]
+fn without_drift_all_kernels_weigh_the_same() {
+    for kernel in plan("cais-uncoordinated", 3).program.kernels {
+        assert!(kernel.weights.iter().all(|weight| *weight == kernel.weights[0]), "{}", kernel.name);
+    }
+}
+
+#[test]
+fn blocks_keep_their_order_with_coordination_and_without() {
+    for schedule in ["cais-uncoordinated", "cais-base"] {
+        for rank in 0..4 {
+            let [found, expected] = [plan(schedule, rank), plan("cais", rank)].map(|plan| {
+                let blocks = plan.program.kernels.into_iter().flat_map(|kernel| kernel.blocks);
+                blocks.filter_map(|block| block.group).collect::<Vec<_>>()
+            });
+            assert_eq!(found, expected, "{schedule}");
+        }
+    }
 }
 
 #[test]

@@ -49,8 +49,8 @@ fn a_kernel_bound_by_memory_has_each_value_that_it_reads_or_writes() {
     for (kernel, kind, values) in [
         ("norm_all", KernelKind::Norm, 2 * all),
         ("norm_share", KernelKind::Norm, 2 * all / 8),
-        ("norm_backward_all", KernelKind::NormBackward, 3 * all),
-        ("norm_backward_share", KernelKind::NormBackward, 3 * all / 8),
+        ("norm_backward_all", KernelKind::NormBackward, 5 * all),
+        ("norm_backward_share", KernelKind::NormBackward, 5 * all / 8),
         ("add_all", KernelKind::Elements, 3 * all),
         ("add_share", KernelKind::Elements, 3 * all / 8),
         ("gelu", KernelKind::Elements, 2 * 9216 * 1408),
@@ -160,7 +160,7 @@ fn no_measured_kernel_is_faster_than_the_data_sheet() {
 fn the_data_sheets_roofline_is_a_third_to_three_quarters_too_fast() {
     for (name, text, gigabytes) in MEASURED {
         let (profile, (tensor, memory)) = (Profile::parse(name, text).unwrap(), rates(gigabytes));
-        for (kind, most) in KernelKind::ALL.into_iter().zip([0.36, 0.78, 0.61, 0.72, 0.42]) {
+        for (kind, most) in KernelKind::ALL.into_iter().zip([0.36, 0.78, 0.61, 0.55, 0.42]) {
             let half = percentile(profile.of(kind).map(|each| each.error(tensor, memory)), 50);
             assert!((most - 0.2..most).contains(&half), "{name}: {kind:?} {half}");
         }

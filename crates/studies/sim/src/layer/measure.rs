@@ -86,6 +86,13 @@ impl LayerMeasurement {
         all / self.parts.len().max(1) as f64
     }
 
+    /// How long a link was busy in each direction, in seconds, on average over all links and both directions, in all sub-layers together: in
+    /// proportion to the bytes of all packets, headers included.
+    pub fn link_busy(&self) -> f64 {
+        let of = |part: &PartMeasurement| part.outcome.link_utilisation * part.outcome.time.as_secs_f64();
+        self.parts.iter().map(of).sum()
+    }
+
     /// The mean of how busy links are in the middle half of a sub-layer's time, over all links and both directions, and the standard deviation
     /// of that from bin to bin of time; means over sub-layers (CAIS figure 16).
     pub fn steady_utilisation(&self) -> [f64; 2] {
@@ -284,6 +291,7 @@ pub fn calibrated(scenario: &Scenario) -> Result<MachineSetup, LayerError> {
         let of = |kind| profile.fit(kind, sheet.tensor, sheet.memory).map(|fit| fit.efficiency);
         let products = of(KernelKind::Product).expect("a profile has products");
         let share = f64::from(setup.gpu().sms) / f64::from(sheet.sms) * products;
+        setup.scale = 1.0;
         setup.tensor = FlopRate::new((sheet.tensor.operations_per_second() as f64 * share) as u64);
         let attention = of(KernelKind::Attention).map(|attention| (attention / products).min(1.0));
         for (key, measured) in [

@@ -180,7 +180,8 @@ pub fn machine(fabric: &MemoryFabric, setup: &MachineSetup, seed: u64) -> Machin
         launch: setup.launch,
         skew: setup.skew,
         jitter: setup.jitter.value(),
-        dispatch_window: setup.dispatch_window,
+        drift: setup.drift.value(),
+        drift_time: setup.drift_time,
         coordination: Coordination {
             pre_launch: setup.pre_launch,
             pre_access: setup.pre_access,

@@ -87,6 +87,23 @@ fn a_normalisations_gradient_has_an_access_and_an_efficiency_of_its_own() {
 }
 
 #[test]
+fn a_scale_makes_products_and_memory_faster_alike_and_what_is_said_outright_no_faster() {
+    let sheet = |set: &[&str]| preset(set).unwrap().gpu();
+    let [once, twice] = ["machine.scale=1", "machine.scale=2"].map(|scale| sheet(&[scale]));
+    assert_eq!(twice.memory.bits_per_second(), 2 * once.memory.bits_per_second());
+    let products = twice.tensor.operations_per_second() as f64 / once.tensor.operations_per_second() as f64;
+    assert!((products - 2.0).abs() < 1e-9, "{products}");
+    let set = ["machine.scale=2", "machine.tensor=1TFLOP/s", "machine.memory=100GB/s"];
+    let said = sheet(&set);
+    assert_eq!((said.tensor, said.memory), (sheet(&set[1..]).tensor, sheet(&set[1..]).memory));
+}
+
+#[test]
+fn a_profile_is_of_a_real_gpu_and_has_no_scale() {
+    assert_eq!(preset(&[&profile("h100")]).unwrap().scale, 1.0);
+}
+
+#[test]
 fn an_efficiency_of_nothing_or_more_than_all_is_refused() {
     for key in ["attention", "norm", "norm_backward", "element"] {
         for value in ["0", "1.01", "-1"] {

@@ -25,7 +25,7 @@ pub(crate) const RANKS: u32 = 4;
 /// Bytes of all row blocks.
 const VECTOR: usize = 128 * 64 * 4;
 
-const SMALL: [&str; 10] = [
+const SMALL: [&str; 9] = [
     "accelerators=4",
     "switches=2",
     "machine.sms=4",
@@ -35,7 +35,6 @@ const SMALL: [&str; 10] = [
     "machine.tile_columns=16",
     "machine.tile_inner=16",
     "machine.tensor=1TFLOP/s",
-    "machine.dispatch_window=8",
 ];
 
 pub(crate) fn scenario(set: &[&str]) -> Scenario {
@@ -226,11 +225,12 @@ fn a_merging_table_of_one_entry_loses_and_doubles_nothing() {
 
 #[test]
 fn an_l2_without_room_reads_rows_again_and_brings_the_same() {
-    // Two blocks at a time, in an order of their own: what two columns of a row block read is read at different times.
+    // Two blocks at a time: what four columns of a row block read is read twice.
+    let layer = SubLayer { columns: 64, ..LAYER };
     let one = ["machine.sms=2", "machine.communication_sms=1", "machine.blocks_per_sm=1"];
-    let whole = run_numbers("cais-base", &one, 1);
-    let small = run_numbers("cais-base", &[&one[..], &["machine.l2=1KiB"]].concat(), 1);
-    assert_right("cais-base", &small);
+    let whole = run_numbers_of("cais-base", &one, layer, 1);
+    let small = run_numbers_of("cais-base", &[&one[..], &["machine.l2=1KiB"]].concat(), layer, 1);
+    assert_right_of("cais-base", layer, &small);
     let [kept, again] = [whole, small].map(|outcome| outcome.counted["loads"].0);
     assert!(again > kept, "{again} loads instead of {kept}");
 }
@@ -275,6 +275,27 @@ fn the_same_seed_is_the_same_run() {
     let (first, again, other) = (run(1), run(1), run(2));
     assert_eq!((first.time, first.steps), (again.time, again.steps));
     assert_ne!((first.time, first.steps), (other.time, other.steps));
+}
+
+#[test]
+fn accelerators_drift_apart_where_kernels_compete_and_nowhere_else() {
+    let few = [
+        "machine.sms=2",
+        "machine.communication_sms=1",
+        "machine.claims_ahead=0",
+        "machine.drift_time=100ns",
+    ];
+    let layer = SubLayer { rows: 512, ..LAYER };
+    let times = |name: &str| {
+        ["machine.drift=0%", "machine.drift=100%"]
+            .map(|drift| run_numbers_of(name, &[&few[..], &[drift]].concat(), layer, 1).time)
+    };
+    for alone in ["cais", "cais-base", "tp-nvls"] {
+        let [without, with] = times(alone);
+        assert_eq!(without, with, "{alone}");
+    }
+    let [without, with] = times("cais-uncoordinated");
+    assert_ne!(without, with);
 }
 
 /// From when until when a kernel ran, over all accelerators.
