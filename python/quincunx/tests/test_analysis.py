@@ -129,7 +129,7 @@ class Tables(Analysed):
 
         told = json.loads(quincunx.reproduce("scin/fig9").schema.metadata[b"quincunx"])
         self.assertEqual((told["command"], told["arguments"]), ("reproduce", ["reproduce", "scin/fig9", "--json"]))
-        self.assertEqual(told["totals"]["calibrated"], {"met": 1, "missed": 0})
+        self.assertEqual(told["totals"]["calibrated"], {"met": 1, "missed": 0, "independent": 1})
 
     def test_what_has_options_of_its_own_is_simulated_by_its_name(self) -> None:
         import quincunx

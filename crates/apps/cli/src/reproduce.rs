@@ -1,8 +1,10 @@
 //! `quincunx reproduce`.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use quincunx_design::Catalog;
-use quincunx_scenario::{Experiment, FigureKind, Series};
+use quincunx_scenario::{Elsewhere, Experiment, FigureKind, Found, Series};
 use quincunx_sim::layer::Remembered;
 use quincunx_sim::{Curve, Reproduced, Verdict, reproduce_curves, runs_of};
 use serde_json::{Map, Value, json};
@@ -22,10 +24,13 @@ use crate::results::{Printed, envelope};
   quincunx reproduce scin --json         for scripts
 
 Times are in microseconds; shares and speedups are ratios. Each figure has a kind:
-  predicted    the paper's, and no parameter was set by it
+  predicted    the paper's, an engine ran, and no parameter was set by it
+  formula      the paper's, but a closed form or a bound answers it
   calibrated   the paper's, but it or another of its table has set a parameter
   derived      ours, not the paper's; never counted
   identity     true by construction; never counted
+Totals are of each paper and kind; a figure is independent if no other says the same number. What is run elsewhere
+(a language model, hardware) is counted with what its own runner has found, which experiments/ keeps.
 Exit status 1: a figure that is counted is out of its tolerance.")]
 pub(crate) struct Reproduce {
     /// PAPER or PAPER/ID; all if there is nothing
@@ -38,6 +43,7 @@ pub(crate) struct Reproduce {
 impl Reproduce {
     pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
         let experiments = Experiment::find(&self.experiment).map_err(Failure::input)?;
+        let elsewhere = Elsewhere::find(&self.experiment).map_err(Failure::input)?;
         let expected =
             experiments.iter().flat_map(|experiment| &experiment.series).map(Series::figures).sum();
         let progress = bar(experiments.iter().map(runs_of).sum());
@@ -64,6 +70,7 @@ impl Reproduce {
             }
         }
         progress.finish_and_clear();
+        let totals = totals(&rows, &elsewhere);
         if self.printed.is_for_programs() {
             let printed: Vec<_> = rows
                 .iter()
@@ -77,22 +84,26 @@ impl Reproduce {
                         "ours": row.ours,
                         "error": row.error,
                         "verdict": row.verdict.to_string(),
+                        "by_absolute_alone": row.by_absolute_alone,
+                        "independent": row.independent,
                     })
                 })
                 .collect();
             let mut object = envelope("reproduce", &printed);
-            object["totals"] = totals(&rows);
+            object["totals"] = totals_for_programs(&totals);
+            object["elsewhere"] = elsewhere.iter().map(run_elsewhere).collect();
             object["curves"] = curves.into();
             self.printed.print(&object);
         } else {
-            print_totals(&rows);
+            for Elsewhere { paper, id, title, kind, found, runner } in &elsewhere {
+                let Found { met, missed } = found;
+                say!("{paper}/{id}: {title}\n  {kind}: {met} met, {missed} missed, by `{runner}`");
+            }
+            print_totals(&totals);
         }
         Failure::unless_all(expected, rows.len(), &running)?;
-        let (met, missed) = FigureKind::ALL
-            .into_iter()
-            .filter(|kind| kind.is_counted())
-            .map(|kind| met_and_missed(&rows, kind))
-            .fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+        let counted = totals.iter().filter(|total| total.kind.is_counted());
+        let (met, missed) = counted.fold((0, 0), |sum, of| (sum.0 + of.met, sum.1 + of.missed));
         if missed > 0 {
             return Err(Failure::Wrong(format!(
                 "expected all {} figures that are counted within their tolerance, found {missed} outside; see the notes in experiments/",
@@ -133,30 +144,83 @@ fn curve(experiment: &Experiment, curve: &Curve) -> Value {
     })
 }
 
-/// Figures of a kind that are within their tolerance, and those outside.
-fn met_and_missed(rows: &[Reproduced], kind: FigureKind) -> (usize, usize) {
-    let of = |verdict| rows.iter().filter(|row| row.kind == kind && row.verdict == verdict).count();
-    (of(Verdict::Met), of(Verdict::Missed))
+/// How far a paper's figures of a kind are met.
+struct Total {
+    paper: String,
+    kind: FigureKind,
+    met: usize,
+    missed: usize,
+    /// Those of them, met or missed, whose number no other figure says.
+    independent: usize,
 }
 
-/// What scripts get beside the rows: met and missed of each kind that is counted.
-fn totals(rows: &[Reproduced]) -> Value {
-    let counted = FigureKind::ALL.into_iter().filter(|kind| kind.is_counted());
-    let total = |kind: FigureKind| {
-        let (met, missed) = met_and_missed(rows, kind);
-        (kind.name().to_owned(), json!({ "met": met, "missed": missed }))
+/// Of each paper and kind that there is, in the order of papers.
+fn totals(rows: &[Reproduced], elsewhere: &[Elsewhere]) -> Vec<Total> {
+    let names = rows.iter().map(|row| &row.paper).chain(elsewhere.iter().map(|file| &file.paper));
+    let papers: BTreeSet<&String> = names.collect();
+    let each = papers.into_iter().flat_map(|paper| FigureKind::ALL.map(|kind| (paper, kind)));
+    let total = |(paper, kind): (&String, FigureKind)| {
+        let of: Vec<_> = rows.iter().filter(|row| row.paper == *paper && row.kind == kind).collect();
+        let found = || elsewhere.iter().filter(|file| file.paper == *paper && file.kind == kind);
+        let count = |verdict| of.iter().filter(|row| row.verdict == verdict).count();
+        let met = count(Verdict::Met) + found().map(|file| file.found.met).sum::<usize>();
+        let missed = count(Verdict::Missed) + found().map(|file| file.found.missed).sum::<usize>();
+        let independent = of.iter().filter(|row| row.independent).count() + met + missed - of.len();
+        Total { paper: paper.clone(), kind, met, missed, independent }
     };
-    Value::Object(counted.map(total).collect::<Map<_, _>>())
+    each.map(total).filter(|total| total.met + total.missed > 0).collect()
 }
 
-fn print_totals(rows: &[Reproduced]) {
-    for kind in FigureKind::ALL {
-        let (met, missed) = met_and_missed(rows, kind);
-        let all = met + missed;
-        match kind.is_counted() {
-            _ if all == 0 => {}
-            true => say!("{kind:<10} {met:>4} of {all} figures met, {missed} missed"),
-            false => say!("{kind:<10} {all:>4} figures, not counted"),
+/// The sums over all papers of a kind.
+fn sum(totals: &[Total], kind: FigureKind) -> Total {
+    let of = |number: fn(&Total) -> usize| {
+        totals.iter().filter(|total| total.kind == kind).map(number).sum::<usize>()
+    };
+    let (met, missed, independent) =
+        (of(|total| total.met), of(|total| total.missed), of(|total| total.independent));
+    Total { paper: "all".into(), kind, met, missed, independent }
+}
+
+/// What scripts get beside the rows: of each kind that is counted, and of the papers that have some.
+fn totals_for_programs(totals: &[Total]) -> Value {
+    let value =
+        |total: &Total| json!({ "met": total.met, "missed": total.missed, "independent": total.independent });
+    let counted = || FigureKind::ALL.into_iter().filter(|kind| kind.is_counted());
+    let mut all: Map<_, _> =
+        counted().map(|kind| (kind.name().to_owned(), value(&sum(totals, kind)))).collect();
+    let mut papers: Map<String, Value> = Map::new();
+    for total in totals.iter().filter(|total| total.kind.is_counted()) {
+        let kinds = papers.entry(total.paper.clone()).or_insert_with(|| json!({}));
+        kinds[total.kind.name()] = value(total);
+    }
+    all.insert("papers".into(), papers.into());
+    Value::Object(all)
+}
+
+/// A file that is run elsewhere.
+fn run_elsewhere(file: &Elsewhere) -> Value {
+    json!({
+        "paper": file.paper,
+        "id": file.id,
+        "kind": file.kind.name(),
+        "met": file.found.met,
+        "missed": file.found.missed,
+        "runner": file.runner,
+    })
+}
+
+fn print_totals(totals: &[Total]) {
+    let papers: BTreeSet<&str> = totals.iter().map(|total| total.paper.as_str()).collect();
+    let sums = FigureKind::ALL.map(|kind| sum(totals, kind));
+    let all = sums.iter().filter(|total| papers.len() > 1 && total.met + total.missed > 0);
+    for Total { paper, kind, met, missed, independent } in totals.iter().chain(all) {
+        let count = met + missed;
+        if kind.is_counted() {
+            say!(
+                "{paper:<10} {kind:<10} {met:>4} of {count} met, {missed} missed, {independent} independent"
+            );
+        } else {
+            say!("{paper:<10} {kind:<10} {count:>4} figures, not counted");
         }
     }
 }
@@ -164,9 +228,10 @@ fn print_totals(rows: &[Reproduced]) {
 fn print_table(experiment: &Experiment, figures: &[Reproduced]) {
     say!("{}/{}: {} ({})", experiment.paper, experiment.id, experiment.title, experiment.source);
     say!("  {:<32} {:<10} {:>14} {:>14} {:>8}  verdict", "figure", "kind", "published", "ours", "error");
-    for Reproduced { figure, kind, published, ours, error, verdict, .. } in figures {
+    for Reproduced { figure, kind, published, ours, error, verdict, by_absolute_alone, .. } in figures {
         let percent = error * 100.0;
-        say!("  {figure:<32} {kind:<10} {published:>14.3} {ours:>14.3} {percent:>7.1}%  {verdict}");
+        let by = if *by_absolute_alone { " by the absolute tolerance alone" } else { "" };
+        say!("  {figure:<32} {kind:<10} {published:>14.3} {ours:>14.3} {percent:>7.1}%  {verdict}{by}");
     }
     for note in
         experiment.note.iter().chain(experiment.series.iter().filter_map(|series| series.note.as_ref()))

@@ -85,6 +85,8 @@ pub struct Series {
     /// Whether ours must come near the figure, reach it or stay under it.
     #[serde(default)]
     pub bound: Bound,
+    /// How many of its figures no other says, if not all: one number under several names counts once.
+    pub independent: Option<usize>,
     /// A note on this line.
     pub note: Option<String>,
 }
@@ -101,8 +103,10 @@ fn size_axis() -> String {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FigureKind {
-    /// The paper's; no parameter was set by it.
+    /// The paper's, an engine ran, and no parameter was set by it.
     Predicted,
+    /// The paper's, and a closed form or a bound answers it: no run of an engine could have told otherwise, but by a fault. Counted by itself.
+    Formula,
     /// The paper's; it, or another figure of its table, has set a parameter.
     Calibrated,
     /// Ours, and not the paper's: worked out from what the paper says, or a bound that we chose. Never counted.
@@ -113,17 +117,19 @@ pub enum FigureKind {
 
 impl FigureKind {
     /// All, in the order in which they are told.
-    pub const ALL: [Self; 4] = [Self::Predicted, Self::Calibrated, Self::Derived, Self::Identity];
+    pub const ALL: [Self; 5] =
+        [Self::Predicted, Self::Formula, Self::Calibrated, Self::Derived, Self::Identity];
 
     /// Whether totals count it, and a miss is a fault.
     pub const fn is_counted(self) -> bool {
-        matches!(self, Self::Predicted | Self::Calibrated)
+        matches!(self, Self::Predicted | Self::Formula | Self::Calibrated)
     }
 
     /// As files and `reproduce` have it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Predicted => "predicted",
+            Self::Formula => "formula",
             Self::Calibrated => "calibrated",
             Self::Derived => "derived",
             Self::Identity => "identity",
@@ -169,6 +175,8 @@ pub enum Quantity {
     LayerTable,
     /// Microseconds from the first to the last request for an address.
     LayerWait,
+    /// Bytes on all links in its sub-layers, over those of the baseline, if there is one.
+    LayerBytes,
     /// Time of the AllReduces of a layer's forward pass by the design, over that of its computation.
     LayerCommunication,
     /// The share of the baseline's time that the design saves.
@@ -262,20 +270,69 @@ pub struct Point {
     pub baseline_set: Table,
 }
 
-/// What a file has that is run elsewhere: a language model, say, needs Python and no fabric.
-#[derive(Deserialize)]
-struct Elsewhere {
+/// What a file has that is run elsewhere: a language model, say, needs Python and no fabric. Its runner has found what it says here, and reads the
+/// rest of it.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+pub struct Elsewhere {
     /// The command that runs it.
-    runner: String,
+    pub runner: String,
+    /// The paper.
+    pub paper: String,
+    /// What it is called there.
+    pub id: String,
+    /// What it shows.
+    pub title: String,
     /// What its figures are worth as evidence.
-    #[expect(dead_code, reason = "a file that does not say it is refused; its runner reads it")]
-    kind: FigureKind,
+    pub kind: FigureKind,
+    /// What its runner has found.
+    pub found: Found,
+}
+
+/// How many figures a runner has found to be so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Found {
+    /// Within their tolerance.
+    pub met: usize,
+    /// Outside it.
+    pub missed: usize,
 }
 
 impl Elsewhere {
+    /// All that are run elsewhere and whose paper, or paper and id, is `filter`; all with an empty one.
+    ///
+    /// # Errors
+    /// If a file is wrong.
+    pub fn find(filter: &str) -> Result<Vec<Self>, ScenarioError> {
+        let texts = texts().into_iter().filter(|(name, text)| is_found(filter, name) && is_elsewhere(text));
+        texts.map(|(name, text)| Self::parse(&format!("experiments/{name}.toml"), text)).collect()
+    }
+
     fn parse(place: &str, text: &str) -> Result<Self, ScenarioError> {
         Document::parse(place, text)?.get()
     }
+}
+
+/// All files by name, in its order.
+fn texts() -> Vec<(String, &'static str)> {
+    let files = FILES.find("**/*.toml").into_iter().flatten();
+    let mut texts: Vec<_> = files
+        .filter_map(|file| {
+            let text = file.as_file().and_then(|file| file.contents_utf8())?;
+            Some((file.path().with_extension("").to_string_lossy().into_owned(), text))
+        })
+        .collect();
+    texts.sort();
+    texts
+}
+
+/// Whether a name is meant: all, a paper's, or just that.
+fn is_found(filter: &str, name: &str) -> bool {
+    filter.is_empty() || filter == name || name.starts_with(&format!("{filter}/"))
+}
+
+fn is_elsewhere(text: &str) -> bool {
+    text.parse::<Table>().is_ok_and(|file| file.contains_key("runner"))
 }
 
 impl Experiment {
@@ -285,17 +342,13 @@ impl Experiment {
     /// # Errors
     /// If a file is wrong, none is of that name, or the only one of that name is run elsewhere.
     pub fn find(filter: &str) -> Result<Vec<Self>, ScenarioError> {
-        let mut files: Vec<_> = FILES.find("**/*.toml").map(|files| files.collect()).unwrap_or_default();
-        files.sort_by_key(|file| file.path().to_path_buf());
         let mut known = Vec::new();
         let mut found = Vec::new();
         let mut elsewhere = None;
-        for file in files {
-            let name = file.path().with_extension("").to_string_lossy().into_owned();
-            let matches = filter.is_empty() || filter == name || name.starts_with(&format!("{filter}/"));
-            if let (true, Some(text)) = (matches, file.as_file().and_then(|file| file.contents_utf8())) {
+        for (name, text) in texts() {
+            if is_found(filter, &name) {
                 let place = format!("experiments/{name}.toml");
-                if text.parse::<Table>().is_ok_and(|file| file.contains_key("runner")) {
+                if is_elsewhere(text) {
                     elsewhere = Some((place.clone(), Elsewhere::parse(&place, text)?.runner));
                 } else {
                     found.push(Self::parse(&place, text)?);
@@ -360,6 +413,17 @@ impl Experiment {
                     remedy: "give each value its figure".into(),
                 });
             }
+            if let Some(independent) = series.independent.filter(|&some| some > series.figures()) {
+                return Err(ScenarioError::Contradiction {
+                    place: place.into(),
+                    expected: format!(
+                        "at most {} independent figures, as many as there are",
+                        series.figures()
+                    ),
+                    found: format!("{independent} in the series of {}", series.design),
+                    remedy: "count those that no other figure says".into(),
+                });
+            }
             let is_ratio = matches!(
                 experiment.quantity_of(series),
                 Quantity::Speedup
@@ -368,8 +432,10 @@ impl Experiment {
                     | Quantity::LayerThroughput
                     | Quantity::Saving
             );
-            let may_be_ratio =
-                matches!(experiment.quantity_of(series), Quantity::LayerSteady | Quantity::LayerFluctuation);
+            let may_be_ratio = matches!(
+                experiment.quantity_of(series),
+                Quantity::LayerSteady | Quantity::LayerFluctuation | Quantity::LayerBytes
+            );
             if is_ratio != series.baseline.is_some() && !may_be_ratio {
                 return Err(ScenarioError::Contradiction {
                     place: place.into(),
@@ -394,6 +460,11 @@ impl Series {
     /// How many figures it has.
     pub fn figures(&self) -> usize {
         if self.formula.is_some() { self.values.len() } else { self.published.len() }
+    }
+
+    /// How many of them no other figure says: the first ones.
+    pub fn independent(&self) -> usize {
+        self.independent.unwrap_or_else(|| self.figures())
     }
 
     /// Its runs, in order.
@@ -445,6 +516,7 @@ impl Quantity {
             Self::LayerFluctuation => "standard deviation of links busy",
             Self::LayerTable => "table (KiB)",
             Self::LayerWait => "wait (us)",
+            Self::LayerBytes => "bytes on links over the baseline's",
             Self::LayerCommunication => "communication over computation",
             Self::Saving => "share of time saved",
             Self::SwitchBuffer => "switch memory (B)",
@@ -471,6 +543,7 @@ impl Quantity {
             | Self::LayerFluctuation
             | Self::LayerTable
             | Self::LayerWait
+            | Self::LayerBytes
             | Self::LayerCommunication
             | Self::Saving
             | Self::SwitchBuffer
@@ -500,6 +573,12 @@ impl Tolerance {
             Bound::AtLeast => ours >= published - 1e-9,
             Bound::AtMost => ours <= published + 1e-9,
         }
+    }
+
+    /// Whether the absolute tolerance alone accepts a time, as one of a few microseconds.
+    pub fn accepts_by_absolute_alone(self, bound: Bound, published: f64, ours: f64, times: bool) -> bool {
+        let relative = Self { absolute: None, ..self };
+        self.accepts(bound, published, ours, times) && !relative.accepts(bound, published, ours, times)
     }
 }
 
@@ -593,6 +672,8 @@ mod tests {
         assert!(tolerance.accepts(Bound::Near, 3.0, 4.0, true));
         assert!(!tolerance.accepts(Bound::Near, 3.0, 4.1, true));
         assert!(!tolerance.accepts(Bound::Near, 3.0, 4.0, false));
+        assert!(tolerance.accepts_by_absolute_alone(Bound::Near, 3.0, 4.0, true));
+        assert!(!tolerance.accepts_by_absolute_alone(Bound::Near, 3.0, 3.2, true));
         assert!(
             tolerance.accepts(Bound::AtLeast, 0.97, 1.2, false)
                 && !tolerance.accepts(Bound::AtMost, 0.97, 1.2, false)
@@ -622,7 +703,7 @@ mod tests {
     #[test]
     fn what_is_ours_and_what_cannot_fail_is_not_counted() {
         let counted = FigureKind::ALL.map(FigureKind::is_counted);
-        assert_eq!(counted, [true, true, false, false]);
+        assert_eq!(counted, [true, true, true, false, false]);
     }
 
     #[test]
@@ -633,9 +714,30 @@ mod tests {
 
     #[test]
     fn figures_that_are_run_elsewhere_say_their_kind_too() {
-        let error = |text| Elsewhere::parse("test", text).err().expect("a refusal").to_string();
-        assert!(error("runner = \"make it\"").contains("kind"));
-        assert!(error("runner = \"make it\"\nkind = \"measured\"").contains("measured"));
+        let error = |kind: &str| {
+            let text = format!(
+                "runner = \"make it\"\npaper = \"p\"\nid = \"i\"\ntitle = \"t\"\nfound = {{ met = 1, missed = 0 }}\n{kind}"
+            );
+            Elsewhere::parse("test", &text).expect_err("a refusal").to_string()
+        };
+        assert!(error("").contains("kind"));
+        assert!(error("kind = \"measured\"").contains("measured"));
+    }
+
+    #[test]
+    fn every_file_is_run_here_or_elsewhere() {
+        let all = Experiment::find("").unwrap().len() + Elsewhere::find("").unwrap().len();
+        assert_eq!(all, texts().len());
+        assert_eq!(Elsewhere::find("scin").unwrap()[0].found, Found { met: 7, missed: 3 });
+    }
+
+    #[test]
+    fn a_series_has_no_more_independent_figures_than_figures() {
+        let text =
+            |count: usize| TEXT.replace("[10.17, 88.78]", &format!("[10.17, 88.78]\nindependent = {count}"));
+        assert_eq!(Experiment::parse("test", &text(1)).unwrap().series[0].independent(), 1);
+        assert!(Experiment::parse("test", &text(3)).is_err());
+        assert_eq!(Experiment::parse("test", TEXT).unwrap().series[0].independent(), 2);
     }
 
     #[test]

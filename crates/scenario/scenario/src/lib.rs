@@ -36,7 +36,9 @@ mod workload;
 pub use document::{Document, Override, syntax};
 pub use driver::{Driver, Part, Simulator};
 pub use error::ScenarioError;
-pub use experiment::{Bound, Experiment, FigureKind, Pick, Point, Quantity, Series, Tolerance};
+pub use experiment::{
+    Bound, Elsewhere, Experiment, FigureKind, Found, Pick, Point, Quantity, Series, Tolerance,
+};
 pub use fabric::{
     AcceleratorSetup, Fabric, MemoryFabric, MemoryLink, MemoryMeshFabric, MeshFabric, NetworkLink,
     ServersFabric,

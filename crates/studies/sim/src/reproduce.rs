@@ -37,6 +37,10 @@ pub struct Reproduced {
     pub error: f64,
     /// Whether that is near enough.
     pub verdict: Verdict,
+    /// Whether it is so by the absolute tolerance alone, the one microsecond of times that were rounded to it.
+    pub by_absolute_alone: bool,
+    /// Whether no other figure says the same number.
+    pub independent: bool,
 }
 
 /// Whether a figure is met.
@@ -286,6 +290,7 @@ fn figure_of(
         | Quantity::LayerFluctuation
         | Quantity::LayerTable
         | Quantity::LayerWait
+        | Quantity::LayerBytes
         | Quantity::LayerCommunication => ratio,
         Quantity::Saving => ratio.map(|speedup| 1.0 - 1.0 / speedup),
         Quantity::SwitchBuffer => Some(run.switch_buffer.bytes() as f64),
@@ -309,6 +314,7 @@ fn of_layer(run: &LayerMeasurement, baseline: Option<&Outcome>, quantity: Quanti
         (Quantity::LayerFluctuation, _) => Some(over(&|run| run.steady_utilisation()[1])),
         (Quantity::LayerTable, _) => Some(run.peak_table() as f64 / 1024.0),
         (Quantity::LayerWait, _) => Some(run.mean_wait().as_micros_f64()),
+        (Quantity::LayerBytes, _) => Some(over(&LayerMeasurement::link_busy)),
         _ => None,
     }
 }
@@ -344,7 +350,8 @@ fn runs(
                     | Quantity::LayerSteady
                     | Quantity::LayerFluctuation
                     | Quantity::LayerTable
-                    | Quantity::LayerWait => {
+                    | Quantity::LayerWait
+                    | Quantity::LayerBytes => {
                         let scenario = scenario(experiment, catalog, set)?;
                         let schedule = find_schedule(schedules, design).map_err(|error| {
                             let (experiment, figure) = (place.to_owned(), figure.clone());
@@ -527,6 +534,8 @@ fn figures(
     let judge = |figure: String, published: f64, ours: f64, times: bool| {
         let met = tolerance.accepts(series.bound, published, ours, times);
         Reproduced {
+            by_absolute_alone: tolerance.accepts_by_absolute_alone(series.bound, published, ours, times),
+            independent: true,
             paper: experiment.paper.clone(),
             id: experiment.id.clone(),
             figure,
@@ -547,14 +556,18 @@ fn figures(
             let name = figure(series, &format!("{}, {at}", series.pick.name()));
             judge(name, published[0], ours, false)
         });
-        return picked.into_iter().collect();
+        return picked
+            .map(|row| Reproduced { independent: series.independent() > 0, ..row })
+            .into_iter()
+            .collect();
     }
-    let one = |((point, &published), &ours): ((&Point, &f64), &Option<f64>)| {
+    let one = |(number, ((point, &published), &ours)): (usize, ((&Point, &f64), &Option<f64>))| {
         let ours = ours?;
         let time = quantity.published_time(published, point.size.bytes() as f64 * series.counted_share);
-        Some(judge(figure(series, &point.value), time.unwrap_or(published), ours, time.is_some()))
+        let row = judge(figure(series, &point.value), time.unwrap_or(published), ours, time.is_some());
+        Some(Reproduced { independent: number < series.independent(), ..row })
     };
-    points.iter().zip(published).zip(ours).filter_map(one).collect()
+    points.iter().zip(published).zip(ours).enumerate().filter_map(one).collect()
 }
 
 fn figure(series: &Series, value: &str) -> String {

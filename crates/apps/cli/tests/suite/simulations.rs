@@ -475,20 +475,39 @@ fn what_is_not_counted_is_in_no_total_and_no_fault() {
     let printed = json(&output);
     let rows = printed["rows"].as_array().expect("rows");
     assert!(rows.iter().all(|row| row["kind"] == "identity"));
-    let nothing = serde_json::json!({ "met": 0, "missed": 0 });
-    assert_eq!(printed["totals"], serde_json::json!({ "predicted": nothing, "calibrated": nothing }));
+    let nothing = serde_json::json!({ "met": 0, "missed": 0, "independent": 0 });
+    let expected =
+        serde_json::json!({ "predicted": nothing, "formula": nothing, "calibrated": nothing, "papers": {} });
+    assert_eq!(printed["totals"], expected);
     assert_eq!(output.status.code(), Some(0));
     let table = String::from_utf8_lossy(&quincunx(&["reproduce", "epic/F3"]).stdout).into_owned();
-    assert!(table.trim_end().ends_with("identity     11 figures, not counted"), "{table}");
+    assert!(table.trim_end().ends_with("epic       identity     11 figures, not counted"), "{table}");
 }
 
 #[test]
 fn a_counted_figure_out_of_its_tolerance_is_a_fault_and_in_its_kinds_total() {
     let output = quincunx(&["reproduce", "epic/F1"]);
     let table = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(table.trim_end().ends_with("predicted    17 of 24 figures met, 7 missed"), "{table}");
+    assert!(
+        table.trim_end().ends_with("epic       formula      17 of 24 met, 7 missed, 24 independent"),
+        "{table}"
+    );
     assert_eq!(output.status.code(), Some(1));
     assert!(error(&output).contains("expected all 24 figures that are counted"), "{table}");
+}
+
+#[test]
+fn a_formulas_figures_are_in_no_total_of_predictions() {
+    let totals = json(&quincunx(&["reproduce", "epic/F1", "--json"]))["totals"].clone();
+    let predicted = serde_json::json!({ "met": 0, "missed": 0, "independent": 0 });
+    assert_eq!(totals["predicted"], predicted);
+    assert_eq!(totals["papers"]["epic"]["formula"]["met"], 17);
+}
+
+#[test]
+fn a_number_under_two_names_is_one_independent_figure() {
+    let totals = json(&quincunx(&["reproduce", "scin/fig11a", "--json"]))["totals"].clone();
+    assert_eq!(totals["calibrated"], serde_json::json!({ "met": 1, "missed": 1, "independent": 1 }));
 }
 
 #[test]
@@ -496,7 +515,9 @@ fn reproduce_says_what_is_published_and_what_is_ours() {
     let output = quincunx(&["reproduce", "epic/table30", "--json"]);
     assert_eq!(output.status.code(), Some(0));
     let printed = json(&output);
-    assert_eq!(printed["totals"]["calibrated"], serde_json::json!({ "met": 2, "missed": 0 }));
+    let total = serde_json::json!({ "met": 2, "missed": 0, "independent": 2 });
+    assert_eq!(printed["totals"]["calibrated"], total);
+    assert_eq!(printed["totals"]["papers"]["epic"]["calibrated"], total);
     for row in printed["rows"].as_array().expect("rows") {
         assert_eq!(row["verdict"].as_str(), Some("met"));
         assert_eq!(row["kind"].as_str(), Some("calibrated"));
