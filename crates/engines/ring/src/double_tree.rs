@@ -20,7 +20,7 @@ const PIECES_IN_TURN: usize = 2;
 const LEAD: usize = 2;
 
 /// Pieces of a half for each level, if they are not too short: as many as it takes for the way up and down to be little beside them.
-const PIECES: usize = 64;
+const PIECES: usize = 128;
 
 /// One of the two trees.
 #[derive(Clone, Copy)]
@@ -34,13 +34,13 @@ impl Tree {
         [false, true].map(|is_second| Self { ranks, is_second })
     }
 
-    /// The rank at a place of the tree: the second has the ranks the other way round, or, for odd numbers, one further, so that leaves are at
+    /// The rank at a place of the tree. The second has the ranks the other way round, or, for odd numbers, one further, so that leaves are at
     /// even places of the first and at odd ones of the second.
     fn rank(self, place: u32) -> Rank {
         let ranks = u32::from(self.ranks);
         Rank(match (self.is_second, ranks % 2) {
             (false, _) => place,
-            (true, 0) => ranks - 1 - place,
+            (true, 0) => ranks - 1 - self.swap(place),
             (true, _) => (place + 1) % ranks,
         } as u16)
     }
@@ -49,9 +49,15 @@ impl Tree {
         let (rank, ranks) = (u32::from(rank), u32::from(self.ranks));
         match (self.is_second, ranks % 2) {
             (false, _) => rank,
-            (true, 0) => ranks - 1 - rank,
+            (true, 0) => self.swap(ranks - 1 - rank),
             (true, _) => (rank + ranks - 1) % ranks,
         }
+    }
+
+    /// Places change within their eight, where all have so many: then no two ranks are next to each other in both trees, and ranks of one
+    /// switch stay together. 3 times 3 is 1 of 8: swapped twice, a place is itself.
+    const fn swap(self, place: u32) -> u32 {
+        if self.ranks.is_multiple_of(8) { place / 8 * 8 + 3 * place % 8 } else { place }
     }
 
     /// Who a rank sends its part of the sum to; none for the root. A place has as many levels of places below it as it has zeros at its end; those
@@ -113,7 +119,8 @@ pub(crate) fn plan(plan: &mut Plan, collective: Collective, length: usize, eleme
         return;
     }
     let levels = ranks.ilog2() as usize + 1;
-    plan.cut(length / 2, PIECES * levels);
+    // A power of two, for pieces of whole packets where a vector's length is one.
+    plan.cut(length / 2, (PIECES * levels).next_power_of_two());
     let turn = PIECES_IN_TURN * plan.piece;
     let halves = [0, 1].map(|half| part(length, element, 2, half));
     let turns = halves[0].len().div_ceil(turn);
@@ -174,6 +181,12 @@ mod tests {
                     assert!(way.count() <= ranks.ilog2() as usize + 2, "from {rank} of {ranks}");
                 }
             }
+            let edges = Tree::both(ranks).map(|tree| {
+                let edge = |rank: Rank| tree.parent(rank).map(|parent| (rank.min(parent), rank.max(parent)));
+                (0..ranks).map(Rank).filter_map(edge).collect::<Vec<_>>()
+            });
+            let are_apart = edges[0].iter().all(|edge| !edges[1].contains(edge));
+            assert!(are_apart || ranks % 8 > 0, "{ranks} ranks: nobody is next to another in both trees");
             for rank in (0..ranks).map(Rank) {
                 let of_tree = |tree: Tree| (tree.children(rank).len(), tree.parent(rank).iter().count());
                 let [(a, up), (b, other)] = Tree::both(ranks).map(of_tree);
