@@ -17,6 +17,7 @@ pub static CATALOG: Catalog = Catalog::new(
         &quincunx_ring::RING,
         &quincunx_ring::TREE,
         &quincunx_ring::DOUBLE_TREE,
+        &quincunx_ring::HALVING_DOUBLING,
         &quincunx_ring::DIRECT,
         &quincunx_netreduce::NETREDUCE,
         &quincunx_multiwrite::MULTIWRITE,

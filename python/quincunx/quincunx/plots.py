@@ -52,6 +52,7 @@ STYLES: dict[str, tuple[str, str]] = {
     "ring-rq": ("#F4A582", "d"),
     "tree": ("#B8860B", "<"),
     "double-tree": ("#8B5A00", ">"),
+    "halving-doubling": ("#CC6677", "P"),
     "direct": ("#7F7F7F", "X"),
 }
 _FREE_COLOURS = ("#332288", "#AA4499", "#117733", "#882255", "#999933", "#44AA99", "#661100", "#88CCEE")

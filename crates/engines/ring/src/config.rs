@@ -1,6 +1,6 @@
 //! What a rank's program is set up with, and which peers each algorithm needs.
 
-use crate::{Pace, double_tree, tree};
+use crate::{Pace, double_tree, halving_doubling, tree};
 use alloc::vec::Vec;
 use core::fmt;
 use core::mem::discriminant;
@@ -21,6 +21,7 @@ pub const DEFAULT_WINDOW: u16 = 16;
 /// | ring | 2 | Reduce: root + 1, root + 2, ... root. AllReduce, ReduceScatter: the same with the rank of the part as root |
 /// | tree | at most 3 | own, then the children by rank, each with its own subtree combined so; AllReduce: root 0 |
 /// | double tree | at most 4 | the same in the tree of each half |
+/// | halving-doubling | at most log2(ranks) + 1 | of pairs, pairs of pairs and so on |
 /// | direct | all | rank order |
 ///
 /// Each order depends only on ranks and lengths, so that results are reproducible.
@@ -35,6 +36,9 @@ pub enum Algorithm {
     /// Two binary trees, each for half of the vector: an AllReduce in few hops in which no link carries a vector more than twice each way. Other
     /// primitives than that and a Barrier it has none.
     DoubleTree,
+    /// An AllReduce in log2(ranks) exchanges of the whole vector if that is short; otherwise in twice as many, by halves, quarters and so on.
+    /// Other primitives than that and a Barrier it has none.
+    HalvingDoubling,
     /// Everybody with everybody: one hop (AllReduce two), for short vectors in small groups.
     Direct,
 }
@@ -113,6 +117,7 @@ impl fmt::Display for Algorithm {
             Self::Ring => "ring",
             Self::Tree => "tree",
             Self::DoubleTree => "double-tree",
+            Self::HalvingDoubling => "halving-doubling",
             Self::Direct => "direct",
         })
     }
@@ -123,7 +128,7 @@ impl Algorithm {
     pub const fn collectives(self) -> &'static [Collective] {
         match self {
             Self::Ring | Self::Tree | Self::Direct => &Collective::PRIMITIVES,
-            Self::DoubleTree => &[Collective::AllReduce, Collective::Barrier],
+            Self::DoubleTree | Self::HalvingDoubling => &[Collective::AllReduce, Collective::Barrier],
         }
     }
 
@@ -139,6 +144,7 @@ impl Algorithm {
             Self::Ring => Vec::from([ahead(ranks - 1), ahead(1)].map(Rank)),
             Self::Tree => tree::neighbours(rank, ranks).collect(),
             Self::DoubleTree => double_tree::neighbours(rank, ranks),
+            Self::HalvingDoubling => halving_doubling::neighbours(rank, ranks),
             Self::Direct => (0..ranks).map(Rank).collect(),
         };
         peers.sort_unstable();

@@ -79,6 +79,8 @@ pub(crate) struct PeerConnection {
     pub(crate) held: VecDeque<SlotId>,
     /// Sends of pieces that are not complete.
     pub(crate) outstanding: usize,
+    /// Those that are, of the collective that runs.
+    pub(crate) acknowledged: usize,
     pub(crate) credit: Credit,
 }
 
@@ -205,6 +207,7 @@ impl PeerConnection {
             outgoing: Cursor::default(),
             held: VecDeque::with_capacity(window),
             outstanding: 0,
+            acknowledged: 0,
             credit: Credit::new(window as u32),
         }
     }

@@ -82,6 +82,19 @@ pub const DOUBLE_TREE: Hosts = Hosts {
     algorithm: Algorithm::DoubleTree,
 };
 
+/// Ranks exchange with those at distances of powers of two.
+pub const HALVING_DOUBLING: Hosts = Hosts {
+    about: About {
+        model: MODEL,
+        ..About::new(
+            "halving-doubling",
+            "hosts alone: ranks exchange halves, quarters and so on, or short vectors, with those 1, 2, 4, ... away",
+            &[(FabricKind::Tree, Algorithm::HalvingDoubling.collectives())],
+        )
+    },
+    algorithm: Algorithm::HalvingDoubling,
+};
+
 /// Each rank sends to each other.
 pub const DIRECT: Hosts = Hosts {
     about: About {
@@ -191,10 +204,9 @@ fn ring(ranks: u16) -> Vec<Connection> {
     }
 }
 
-/// Each rank's connections are to its neighbours in either tree, in their order.
-fn double_trees(ranks: u16) -> Vec<Connection> {
-    let neighbours: Vec<Vec<Rank>> =
-        (0..ranks).map(|rank| Algorithm::DoubleTree.peers(Rank(rank), ranks)).collect();
+/// Each rank's connections are to the peers that an algorithm has for it, in their order.
+fn to_peers(algorithm: Algorithm, ranks: u16) -> Vec<Connection> {
+    let neighbours: Vec<Vec<Rank>> = (0..ranks).map(|rank| algorithm.peers(Rank(rank), ranks)).collect();
     let end = |rank: Rank, to: Rank| {
         let index = neighbours[rank.index()].iter().position(|peer| *peer == to);
         (Member::Rank(rank), index.expect("neighbours are mutual") as u16)
@@ -219,7 +231,9 @@ impl Hosts {
             Algorithm::Direct => {
                 ((memory.fabric.switches + 1) * ranks, SharedDirect::scratch_bytes(ranks, length))
             }
-            Algorithm::Tree | Algorithm::DoubleTree => return Err(self.hosts_alone()),
+            Algorithm::Tree | Algorithm::DoubleTree | Algorithm::HalvingDoubling => {
+                return Err(self.hosts_alone());
+            }
         };
         Ok(MemoryNeeds { words, tail: 0, scratch })
     }
@@ -235,7 +249,9 @@ impl Hosts {
             Algorithm::Direct => {
                 Box::new(SharedDirect::new(SharedDirectConfig { ranks, rank, granule, scratch, first_flag }))
             }
-            Algorithm::Tree | Algorithm::DoubleTree => return Err(self.hosts_alone()),
+            Algorithm::Tree | Algorithm::DoubleTree | Algorithm::HalvingDoubling => {
+                return Err(self.hosts_alone());
+            }
         })
     }
 
@@ -288,7 +304,7 @@ impl Design for Hosts {
             Algorithm::Ring => ring(placement.ranks),
             // That a rank of a tree could do with fewer depends on the roots that will be asked for.
             Algorithm::Tree | Algorithm::Direct => Connection::full_mesh(placement.ranks),
-            Algorithm::DoubleTree => double_trees(placement.ranks),
+            Algorithm::DoubleTree | Algorithm::HalvingDoubling => to_peers(self.algorithm, placement.ranks),
         };
         Ok(Plan::new(ranks, connections))
     }

@@ -28,6 +28,7 @@ mod design;
 mod design_rq;
 mod direct;
 mod double_tree;
+mod halving_doubling;
 mod mutation;
 mod pace;
 mod plan;
@@ -39,7 +40,7 @@ mod shared_memory;
 mod tree;
 
 pub use config::{Algorithm, Config, ConfigError, DEFAULT_CHUNK, DEFAULT_WINDOW};
-pub use design::{DIRECT, DOUBLE_TREE, HostParams, Hosts, Pieces, RING, TREE};
+pub use design::{DIRECT, DOUBLE_TREE, HALVING_DOUBLING, HostParams, Hosts, Pieces, RING, TREE};
 pub use design_rq::{RING_RQ, RequantizedRing, RqParams};
 pub use mutation::Mutation;
 pub use pace::Pace;

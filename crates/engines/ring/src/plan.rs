@@ -23,6 +23,19 @@ pub(crate) struct Own {
     pub(crate) position: usize,
 }
 
+/// What of this rank's must be there before a stage goes on with it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub(crate) struct Basis {
+    /// A stage that takes pieces, and must have them all.
+    pub(crate) stage: Option<usize>,
+    /// Pieces that we have sent to the first peer it takes from, and that must be acknowledged: they are in the way of what is kept.
+    pub(crate) acknowledged: usize,
+    /// Our own part is what the output holds where the result is kept, not our input.
+    pub(crate) adds_to_output: bool,
+    /// What goes out is what came in, added up where it arrived: the output changes before that is acknowledged.
+    pub(crate) sends_slot: bool,
+}
+
 /// Take each piece of a range from some peers, combine them with our own, keep it, pass it on.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Stage {
@@ -34,6 +47,8 @@ pub(crate) struct Stage {
     pub(crate) own: Option<Own>,
     /// Where the result is kept in the output.
     pub(crate) keep: Option<usize>,
+    /// What it goes on from; of a stage as it is appended, nothing.
+    pub(crate) basis: Basis,
     /// The connections it comes from, in the order in which they are combined: a range of [`Plan::connections`].
     from: Range<usize>,
     /// The connections it goes to.
@@ -48,7 +63,12 @@ impl Stage {
         piece * size..((piece + 1) * size).min(self.length)
     }
 
-    /// Whether it waits for nobody.
+    /// Whether all of its pieces are combined.
+    pub(crate) fn is_over(&self) -> bool {
+        self.ready == self.pieces
+    }
+
+    /// Whether it takes pieces from nobody.
     pub(crate) fn is_source(&self) -> bool {
         self.from.is_empty()
     }
@@ -74,6 +94,8 @@ pub(crate) struct Plan {
     pub(crate) stages: Vec<Stage>,
     /// The order in which they go out.
     pub(crate) sends: Vec<usize>,
+    /// Stages that only send, each behind a stage that it waits for.
+    pub(crate) waiting: Vec<(usize, usize)>,
 }
 
 impl Plan {
@@ -97,6 +119,7 @@ impl Plan {
             connections: Vec::new(),
             stages: Vec::new(),
             sends: Vec::new(),
+            waiting: Vec::new(),
         }
     }
 
@@ -106,6 +129,7 @@ impl Plan {
         self.connections.clear();
         self.stages.clear();
         self.sends.clear();
+        self.waiting.clear();
     }
 
     /// Sets how long a piece is: such that `length` bytes make at least `pieces`, if they are not too short for that.
@@ -129,6 +153,44 @@ impl Plan {
         if length > 0 {
             self.push_pieces(length.div_ceil(self.piece), length, own, keep, from, to);
         }
+    }
+
+    /// Appends a stage that goes on from something; its number, if it has bytes.
+    pub(crate) fn push_based(
+        &mut self,
+        basis: Basis,
+        length: usize,
+        own: Option<Own>,
+        keep: Option<usize>,
+        from: impl IntoIterator<Item = Rank>,
+        to: impl IntoIterator<Item = Rank>,
+    ) -> Option<usize> {
+        (length > 0).then(|| {
+            self.push(length, own, keep, from, to);
+            self.base(basis)
+        })
+    }
+
+    /// Has the stage that was just appended go on from something; its number.
+    pub(crate) fn base(&mut self, basis: Basis) -> usize {
+        let number = self.stages.len() - 1;
+        self.stages[number].basis = basis;
+        if let Some(stage) = basis.stage.filter(|_| self.stages[number].is_source()) {
+            self.waiting.push((stage, number));
+        }
+        number
+    }
+
+    /// Has the stage that was just appended, which only sends, wait for stages.
+    pub(crate) fn wait_for(&mut self, stages: &[usize]) {
+        let number = self.stages.len() - 1;
+        self.stages[number].basis.stage = stages.last().copied();
+        self.waiting.extend(stages.iter().map(|stage| (*stage, number)));
+    }
+
+    /// Whether what a stage goes on from is there, as far as that is other stages.
+    pub(crate) fn is_based(&self, stage: usize) -> bool {
+        self.stages[stage].basis.stage.is_none_or(|basis| self.stages[basis].is_over())
     }
 
     /// Appends a stage that is kept, and goes out where [`send`](Self::send) has it; its number for that.
@@ -179,7 +241,7 @@ impl Plan {
         let (from, to) = (start..middle, middle..self.connections.len());
         assert!(keep.is_some() || from.is_empty() || to.len() == 1, "a slot is sent from once");
         assert!(own.is_some() || !from.is_empty(), "a stage has something to combine");
-        self.stages.push(Stage { length, pieces, own, keep, from, to, ready: 0 });
+        self.stages.push(Stage { length, pieces, own, keep, basis: Basis::default(), from, to, ready: 0 });
         self.sends.push(self.stages.len() - 1);
     }
 
@@ -188,9 +250,12 @@ impl Plan {
         &self.connections[self.stages[stage].from.clone()]
     }
 
-    /// Whether a stage takes pieces from one connection and passes them on to none.
+    /// Whether a stage takes pieces from one connection and passes them on to none, and nothing waits for it.
     pub(crate) fn ends_where_it_arrives(&self, stage: usize) -> bool {
-        self.from(stage).len() == 1 && self.to(stage).is_empty()
+        self.from(stage).len() == 1
+            && self.to(stage).is_empty()
+            && self.stages[stage].basis == Basis::default()
+            && self.waiting.is_empty()
     }
 
     /// The connections a stage passes pieces on to.

@@ -9,7 +9,7 @@ use crate::connection::{Credit, Heard, PeerConnection, Slot, SlotId, work};
 use crate::mutation::Mutation;
 use crate::pace::Pace;
 use crate::plan::Plan;
-use crate::{direct, double_tree, ring, tree};
+use crate::{direct, double_tree, halving_doubling, ring, tree};
 use alloc::vec::Vec;
 use core::ops::Range;
 use quincunx_collective::{Collective, Payload, Reduction};
@@ -180,11 +180,13 @@ impl HostProgram {
             Algorithm::Ring => ring::plan(&mut self.plan, collective, length, element, confirms),
             Algorithm::Tree => tree::plan(&mut self.plan, collective, length, element, confirms),
             Algorithm::DoubleTree => double_tree::plan(&mut self.plan, collective, length, element),
+            Algorithm::HalvingDoubling => halving_doubling::plan(&mut self.plan, length, element),
             Algorithm::Direct => direct::plan(&mut self.plan, collective, length, element, confirms),
         }
         for connection in &mut self.connections {
             connection.incoming.clear();
             connection.outgoing.clear();
+            connection.acknowledged = 0;
         }
         let mut total = 0;
         for (index, stage) in self.plan.stages.iter().enumerate() {
@@ -206,7 +208,9 @@ impl HostProgram {
     /// Makes the stages ready that wait for nobody.
     fn run_sources<P: Payload>(&mut self, request: &CollectiveRequest, verbs: &mut dyn Verbs<P>) -> usize {
         let mut done = 0;
-        for stage in self.plan.stages.iter_mut().filter(|stage| stage.is_source()) {
+        for stage in
+            self.plan.stages.iter_mut().filter(|stage| stage.is_source() && stage.basis.stage.is_none())
+        {
             let own = stage.own.expect("a stage that waits for nobody sends what is ours");
             if let Some(kept) = stage.keep {
                 let source = cut(request.input, own.offset, 0..stage.length);
@@ -241,16 +245,14 @@ impl HostProgram {
             while let Some((stage, piece)) = self.complete_head(connection)
                 && self.plan.ends_where_it_arrives(stage)
             {
-                self.run(stage, piece, request, verbs)?;
-                (done, start) = (done + 1, connection);
+                done += self.run(stage, piece, request, verbs)?;
+                start = connection;
             }
             if self.complete_head(connection).is_none() {
                 match self.algorithm {
                     // What has completed may have made room for any connection's.
                     Algorithm::Direct => self.pump_evenly(request, verbs),
-                    Algorithm::Ring | Algorithm::Tree | Algorithm::DoubleTree => {
-                        while self.send_next(connection, request, verbs) {}
-                    }
+                    _ => while self.send_next(connection, request, verbs) {},
                 }
                 self.tell(connection, verbs);
                 if let Some(other) = freed {
@@ -263,8 +265,8 @@ impl HostProgram {
             let mut ran = false;
             for connection in core::mem::take(&mut start)..self.connections.len() {
                 while let Some((stage, piece)) = self.complete_head(connection) {
-                    self.run(stage, piece, request, verbs)?;
-                    (ran, done) = (true, done + 1);
+                    done += self.run(stage, piece, request, verbs)?;
+                    ran = true;
                 }
             }
             if !ran {
@@ -283,24 +285,29 @@ impl HostProgram {
             connection.incoming.head().filter(|_| !connection.arrived.is_empty())
         };
         let head = here(&connection)?;
+        let acknowledged = self.connections[connection].acknowledged;
+        if !self.plan.is_based(head.0) || self.plan.stages[head.0].basis.acknowledged > acknowledged {
+            return None;
+        }
         self.plan.from(head.0).iter().all(|connection| here(connection) == Some(head)).then_some(head)
     }
 
-    /// Combines a piece that has arrived.
+    /// Combines a piece that has arrived; it counts as done, as do those that then can be sent.
     fn run<P: Payload>(
         &mut self,
         index: usize,
         piece: usize,
         request: &CollectiveRequest,
         verbs: &mut dyn Verbs<P>,
-    ) -> Result<(), Broken> {
+    ) -> Result<usize, Broken> {
         let (expected, ignores) = (self.digest, self.breaks(Mutation::IgnoresDisagreement));
         let stage = &self.plan.stages[index];
         assert_eq!(stage.ready, piece, "pieces of a stage are combined in order");
-        let (range, own, keep, pieces) =
-            (stage.piece(piece, self.plan.piece), stage.own, stage.keep, stage.pieces);
+        let (range, own, keep, pieces, basis) =
+            (stage.piece(piece, self.plan.piece), stage.own, stage.keep, stage.pieces, stage.basis);
         let length = range.len();
-        let own = own.map(|own| (cut(request.input, own.offset, range.clone()), own.position));
+        let part = if basis.adds_to_output { request.output } else { request.input };
+        let own = own.map(|own| (cut(part, own.offset, range.clone()), own.position));
         let mut first: Option<(SlotId, Slice)> = None;
         for position in 0..self.plan.from(index).len() {
             let connection_index = self.plan.from(index)[position];
@@ -334,14 +341,30 @@ impl HostProgram {
         let (id, slice) = first.expect("a stage that waits for nobody does not come here");
         if let Some(kept) = keep {
             verbs.memory().copy(cut(request.output, kept, range), slice);
-            self.free(id, verbs);
-        } else if let Some(&to) = self.plan.to(index).first() {
-            self.connections[to].held.push_back(id);
-        } else {
-            self.free(id, verbs);
+        }
+        match self.plan.to(index).first() {
+            Some(&to) if keep.is_none() || basis.sends_slot => self.connections[to].held.push_back(id),
+            _ => self.free(id, verbs),
         }
         self.plan.stages[index].ready += 1;
-        Ok(())
+        Ok(1 + self.release(index))
+    }
+
+    /// Makes the stages ready that only send, and wait for a stage that may be over; their pieces.
+    fn release(&mut self, stage: usize) -> usize {
+        if !self.plan.stages[stage].is_over() {
+            return 0;
+        }
+        let Plan { stages, waiting, .. } = &mut self.plan;
+        let mut released = 0;
+        for &(_, source) in waiting.iter().filter(|(basis, _)| *basis == stage) {
+            let mut bases = waiting.iter().filter(|(_, waits)| *waits == source);
+            if bases.all(|(basis, _)| stages[*basis].is_over()) {
+                stages[source].ready = stages[source].pieces;
+                released += stages[source].pieces;
+            }
+        }
+        released
     }
 
     /// Sends what may go out, one piece a connection in turn, so that no peer waits for another's window.
@@ -400,9 +423,9 @@ impl HostProgram {
         let Some(immediate) = self.connections[connection].credit.send(self.digest) else { return false };
         let range = stage.piece(piece, self.plan.piece);
         let (source, after) = match (stage.keep, stage.own) {
-            (Some(kept), _) => (cut(request.output, kept, range), Sent::Piece),
+            (Some(kept), _) if !stage.basis.sends_slot => (cut(request.output, kept, range), Sent::Piece),
             (None, Some(own)) if stage.is_source() => (cut(request.input, own.offset, range), Sent::Piece),
-            (None, _) => {
+            _ => {
                 let id = self.connections[connection]
                     .held
                     .pop_front()
@@ -521,6 +544,7 @@ impl<P: Payload> Program<P> for HostProgram {
                 }
                 assert!(connection.outstanding > 0, "a send completed that was not posted");
                 connection.outstanding -= 1;
+                connection.acknowledged += 1;
                 self.outstanding -= 1;
                 let mut freed = None;
                 if let Sent::Held(id) = after {

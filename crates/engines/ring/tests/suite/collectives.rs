@@ -10,8 +10,8 @@ use quincunx_engine::Terms;
 use quincunx_engine::verbs::CollectiveRequest;
 use quincunx_ring::{Algorithm, Pace, tree_neighbours};
 
-const ALGORITHMS: [Algorithm; 4] =
-    [Algorithm::Ring, Algorithm::Tree, Algorithm::DoubleTree, Algorithm::Direct];
+const ALGORITHMS: [Algorithm; 5] =
+    [Algorithm::Ring, Algorithm::Tree, Algorithm::DoubleTree, Algorithm::HalvingDoubling, Algorithm::Direct];
 const F32_SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
 
 /// One collective: its inputs, and what must come out.

@@ -6,8 +6,8 @@ use quincunx_engine::Terms;
 use quincunx_engine::verbs::{CollectiveRequest, Failure, Outcome};
 use quincunx_ring::{Algorithm, Config, Mutation};
 
-const ALGORITHMS: [Algorithm; 4] =
-    [Algorithm::Ring, Algorithm::Tree, Algorithm::DoubleTree, Algorithm::Direct];
+const ALGORITHMS: [Algorithm; 5] =
+    [Algorithm::Ring, Algorithm::Tree, Algorithm::DoubleTree, Algorithm::HalvingDoubling, Algorithm::Direct];
 const BYTES: usize = 24;
 
 /// What a rank asks for, before it has buffers.

@@ -166,3 +166,22 @@ fn double_tree_all_reduce_of_a_long_vector_comes_within_a_tenth_of_its_bound() {
         assert!(found >= 0.9, "{ranks} ranks: {found:.3}");
     }
 }
+
+#[test]
+fn halving_and_doubling_carries_what_a_ring_does_and_a_short_vector_takes_a_hop_for_each_exchange() {
+    for (ranks, exchanges) in [(2, 1), (8, 3), (16, 4), (64, 6)] {
+        let found = efficiency(
+            Algorithm::HalvingDoubling,
+            Collective::AllReduce,
+            ranks,
+            16 * MIB,
+            all_reduce_link_bytes(ranks, 16 * MIB),
+        );
+        assert!(found >= 0.9, "{ranks} ranks: {found:.3}");
+        let (bytes, starts) = (4096, vec![0; ranks]);
+        let timing = time(Algorithm::HalvingDoubling, Collective::AllReduce, ranks, bytes, &starts);
+        // The last message's acknowledgement takes one more.
+        let hops = exchanges * (LINKS.latency + bytes as u64 * LINKS.per_byte) + LINKS.latency;
+        assert_eq!(timing.end, hops, "{ranks} ranks");
+    }
+}

@@ -152,7 +152,7 @@ pub(crate) static GAPS: [Gap; 22] = [
     },
     Gap {
         fabrics: &["star-3"],
-        designs: &["ring", "tree", "double-tree", "direct", "multiwrite"],
+        designs: &["ring", "tree", "double-tree", "halving-doubling", "direct", "multiwrite"],
         collectives: &["all_reduce", "reduce_scatter", "all_gather"],
         drivers: &[Check],
         reason: "more states than are looked at: switches only forward for these designs; star-2, ring-3 and mesh-2x2 are explored",

@@ -11,7 +11,8 @@ const REORDERING: [&str; 1] = ["epic-2"];
 
 /// Designs of which a rank sends several things to one peer, each when it can: what it passes on, or its results, between its own data.
 /// What it sends in all is the same.
-const INTERLEAVING: [&str; 5] = ["tree", "double-tree", "direct", "multiwrite", "unicast-multipath"];
+const INTERLEAVING: [&str; 6] =
+    ["tree", "double-tree", "halving-doubling", "direct", "multiwrite", "unicast-multipath"];
 
 pub(crate) fn fabric(name: &str) -> Scenario {
     quincunx_conformance::scenario(name, CATALOG).unwrap()

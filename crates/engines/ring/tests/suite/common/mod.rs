@@ -1,5 +1,6 @@
 //! A group of host programs over queue pairs that live in memory: lossless and in order each, but which of them
-//! moves next is drawn from a seed. A message waits until its receiver has posted a receive request. The source of
+//! moves next is drawn from a seed. A message waits until its receiver has posted a receive request; its acknowledge may come after
+//! what its receiver has sent upon it, as where acknowledges are lost. The source of
 //! every send is held against a copy from when it was posted: programs must not touch it before its completion.
 
 use quincunx_collective::{Payload, Rank};
@@ -16,7 +17,8 @@ pub(crate) mod timed;
 pub(crate) struct Qp<P> {
     sends: VecDeque<(SendRequest, P)>,
     receives: VecDeque<ReceiveRequest>,
-    completions: VecDeque<(Completion, Option<(Slice, P)>)>,
+    completions: VecDeque<Completion>,
+    acknowledges: VecDeque<(Completion, Slice, P)>,
     pub(crate) messages: usize,
     pub(crate) bytes: usize,
 }
@@ -85,6 +87,7 @@ enum Step {
     Start(usize),
     Deliver(usize, usize),
     Complete(usize, usize),
+    Acknowledge(usize, usize),
 }
 
 impl<P: Payload> ProgramGroup<P> {
@@ -112,6 +115,7 @@ impl<P: Payload> ProgramGroup<P> {
                     sends: VecDeque::new(),
                     receives: VecDeque::new(),
                     completions: VecDeque::new(),
+                    acknowledges: VecDeque::new(),
                     messages: 0,
                     bytes: 0,
                 })
@@ -182,6 +186,9 @@ impl<P: Payload> ProgramGroup<P> {
                     if !self.hosts[rank].qps[qp].completions.is_empty() {
                         steps.push(Step::Complete(rank, qp));
                     }
+                    if !self.hosts[rank].qps[qp].acknowledges.is_empty() {
+                        steps.push(Step::Acknowledge(rank, qp));
+                    }
                 }
             }
             if steps.is_empty() {
@@ -199,11 +206,14 @@ impl<P: Payload> ProgramGroup<P> {
                     (rank, None)
                 }
                 Step::Complete(rank, qp) => {
-                    let (completion, sent) = self.hosts[rank].qps[qp].completions.pop_front().unwrap();
-                    if let Some((source, copy)) = sent {
-                        let now = P::from_view(self.hosts[rank].memory.view(source));
-                        assert_eq!(now, copy, "the source of a send changed before its completion");
-                    }
+                    let completion = self.hosts[rank].qps[qp].completions.pop_front().unwrap();
+                    (rank, self.complete(rank, qp, completion))
+                }
+                Step::Acknowledge(rank, qp) => {
+                    let (completion, source, copy) =
+                        self.hosts[rank].qps[qp].acknowledges.pop_front().unwrap();
+                    let now = P::from_view(self.hosts[rank].memory.view(source));
+                    assert_eq!(now, copy, "the source of a send changed before its completion");
                     (rank, self.complete(rank, qp, completion))
                 }
             };
@@ -223,13 +233,12 @@ impl<P: Payload> ProgramGroup<P> {
         let receiver = &mut host.qps[qp_to(peer, rank)];
         let receive = receiver.receives.pop_front().unwrap();
         host.memory.write(receive.sink, copy.view(0..length));
-        receiver
-            .completions
-            .push_back((Completion::Received { id: receive.id, length, immediate: send.immediate }, None));
+        let received = Completion::Received { id: receive.id, length, immediate: send.immediate };
+        receiver.completions.push_back(received);
         let sender = &mut self.hosts[rank].qps[qp];
         sender.messages += 1;
         sender.bytes += length;
-        sender.completions.push_back((Completion::Sent { id: send.id }, Some((send.source, copy))));
+        sender.acknowledges.push_back((Completion::Sent { id: send.id }, send.source, copy));
     }
 
     pub(crate) fn register(&mut self, rank: usize, payload: P) -> Slice {
