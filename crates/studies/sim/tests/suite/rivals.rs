@@ -136,6 +136,11 @@ fn what_waits_long_in_a_tree_is_not_sent_again() {
     assert!(up.unwrap().bytes() < 9 * MIB, "{up:?} from a rank");
 }
 
+/// How many cases are drawn: `docs/architects.md` has a command that draws more.
+fn cases() -> usize {
+    std::env::var("QUINCUNX_CASES").map_or(150, |count| count.parse().expect("a number of cases"))
+}
+
 /// Designs, collectives, fabrics, links and sizes that a seed draws.
 #[test]
 fn nothing_is_sent_again_where_nothing_is_lost() {
@@ -152,8 +157,8 @@ fn nothing_is_sent_again_where_nothing_is_lost() {
     let designs: Vec<_> = CATALOG.choices(FabricKind::Tree).collect();
     let mut random = SplitMix64::new(44);
     let mut draw = |count: usize| random.draw() as usize % count;
-    let mut runs = 0;
-    while runs < 150 {
+    let (mut runs, cases) = (0, cases());
+    while runs < cases {
         let shape = shapes[draw(shapes.len())];
         let design = designs[draw(designs.len())];
         let gigabits = [1, 10, 100, 400, 800][draw(5)];
