@@ -63,21 +63,19 @@ fn two_trees_take_what_two_vectors_take_on_a_link() {
         let size = 16 * MIB;
         let row = run(&on, "double-tree", Collective::AllReduce, size);
         let share = row.time.as_secs_f64() / seconds(&on, 2.0 * size as f64);
-        println!("{shape} at {gigabits} Gbit/s: {share:.4}");
         assert!((1.0..bound).contains(&share), "{shape} at {gigabits} Gbit/s, {size}: {share:.4}");
     }
 }
 
-/// An exchange begins with what the last one has brought: the more there are and the faster links are, the more it costs.
+/// An exchange begins with what the last one has brought: the faster links are, the more of the time that is.
 #[test]
 fn halving_and_doubling_takes_what_its_bytes_take_on_a_link() {
-    for (shape, gigabits, bound) in [("star-8", 100, BOUND), ("star-8", 400, 1.08), ("star-64", 100, 1.1)] {
+    for (shape, gigabits, bound) in [("star-8", 100, BOUND), ("star-8", 400, 1.08), ("star-64", 100, BOUND)] {
         let on = links(shape, gigabits);
         let (ranks, size) = (f64::from(on.ranks()), 16 * MIB);
         let row = run(&on, "halving-doubling", Collective::AllReduce, size);
         let least = seconds(&on, 2.0 * (ranks - 1.0) / ranks * size as f64);
         let share = row.time.as_secs_f64() / least;
-        println!("{shape} at {gigabits} Gbit/s: {share:.4}");
         assert!((1.0..bound).contains(&share), "{shape} at {gigabits} Gbit/s, {size}: {share:.4}");
     }
 }
