@@ -57,8 +57,11 @@ def mode_i_switch() -> dict[str, bytes]:
 
 
 def roce_host() -> dict[str, bytes]:
-    """Head: acknowledge interval, retries, RNR retries, window."""
+    """Head: acknowledge interval, retries, RNR retries, window (128 and more: what is missing is sent again alone)."""
     head = bytes([1, 2, 7, 5])
+    selective = bytes([1, 2, 7, 131])
+    question = bytes([2, 2, 0, 1, 200])
+    far = bytes([2, 2, 241, 0, 1, 200])
     send = bytes([0, 0, 0, 80, 1]) + bytes([6, 4]) + bytes([4, 0, 0])
     write = bytes([0, 200, 0, 80, 0]) + bytes([6, 4]) + bytes([4, 0, 0])
     receive = bytes([1, 0, 96]) + bytes([2, 1, 0, 0, 0]) + bytes([2, 2, 0, 0, 0]) + bytes([2, 3, 0, 1, 0])
@@ -68,6 +71,9 @@ def roce_host() -> dict[str, bytes]:
         "receives": head + 3 * receive,
         "lost": head + send[:7] + bytes([5, 0]) + bytes([6, 4]) + bytes([4, 0, 128]) + bytes([6, 4]) + send,
         "not-ready": head + send[:7] + bytes([4, 0, 180]) + bytes([5, 0]) + bytes([6, 4, 4, 0, 0]),
+        "asks": selective + 2 * send[:7] + bytes([5, 0]) + bytes([6, 4]) + bytes([4, 0, 128]) + bytes([6, 4]) + 2 * send,
+        "asked": selective + receive + question + receive[3:9] + question + receive[9:] + question,
+        "asked-for-too-much": selective + receive + far + receive,
         "synchronized": head + send + bytes([7, 0, 9]) + send + receive,
     }
 

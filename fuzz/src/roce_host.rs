@@ -49,21 +49,25 @@ impl Posted {
 /// Panics if `bytes` show a fault.
 pub fn check(bytes: &[u8]) {
     let mut input = Input(bytes);
+    let (acknowledge_every, retry_count, rnr_retry_count) = (input.below(4), input.below(3), input.below(8));
+    // The window, and whether what is missing is sent again alone.
+    let last = input.byte();
+    let window = 1 + u32::from(last % 6);
     let config = QueuePairConfig {
         local: LOCAL,
         remote: REMOTE,
         mtu: MTU,
         send_psn: FIRST,
         expected_psn: FIRST,
-        acknowledge_every: Packets::new(1 + u32::from(input.below(4))),
+        acknowledge_every: Packets::new(1 + u32::from(acknowledge_every)),
         retry_timeout: Duration::from_micros(300),
-        retry_count: input.below(3).into(),
+        retry_count: retry_count.into(),
         rnr_timer: 1,
-        rnr_retry_count: input.below(8),
+        rnr_retry_count,
         credits: true,
-        window: Packets::new(1 + u32::from(input.below(6))),
+        window: Packets::new(window),
         remote_write: true,
-        reliability: Reliability::GoBackN,
+        reliability: if last < 128 { Reliability::GoBackN } else { Reliability::Selective },
         rate: None,
         mutation: None,
     };
@@ -78,7 +82,8 @@ pub fn check(bytes: &[u8]) {
         }
         event(&mut host, &mut peer, &mut posted, &mut input, &mut out);
         host.assert_invariants();
-        assert!(out.frames.len() <= 4, "{} frames in one step", out.frames.len());
+        // A window that is asked for, and an acknowledge.
+        assert!(out.frames.len() <= 4.max(window as usize + 1), "{} frames in one step", out.frames.len());
         for (header, _) in out.frames.drain(..) {
             assert_eq!(
                 (header.source, header.destination, header.destination_qp),

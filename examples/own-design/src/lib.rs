@@ -63,8 +63,8 @@ impl Params for ServerParams {
         Transport::HELP.into_iter().chain([own]).collect()
     }
 
-    fn transport(&self) -> Option<&Transport> {
-        Some(&self.group)
+    fn transport(&self) -> Option<Transport> {
+        Some(self.group.clone())
     }
 
     fn check(&self) -> Result<(), Refusal> {

@@ -93,7 +93,7 @@ const EXAMPLES: &str = "Examples:
   quincunx check epic-2 all_reduce --tree star-2 --packets 1 --groups 2
                                                          two groups at one switch; and one that mixes them up:
   quincunx check epic-2 all_reduce --tree star-2 --packets 1 --groups 2 --mutate finds-groups-by-port
-  quincunx check epic-3 all_reduce --tree star-2 --set group.message=2 --set group.selective=true
+  quincunx check epic-3 all_reduce --tree star-2 --set group.message=2 --set group.selective=false
                                                          with other parameters of the design
   quincunx check ring all_reduce --tree ring-3           hosts alone
   quincunx check epic-2 broadcast --packets 1 --set group.retry_count=0
@@ -104,7 +104,7 @@ const EXAMPLES: &str = "Examples:
                                                          one rank asks for another root: nobody may be told of a result
   quincunx check epic-2 all_reduce --tree star-2 --duplicate --mutate no-duplicate-check --trace fault.pftrace
                                                          and see it in Perfetto
-  quincunx check epic-3 all_reduce --tree star-2 --set group.selective=true --clock
+  quincunx check epic-3 all_reduce --tree star-2 --clock
                                                          and time passes, once, at any moment
   quincunx check ring all_reduce --tree ring-2 --packets 1 --set group.dcqcn=1Gbit/s --marks
                                                          and a congested link marks a frame

@@ -35,6 +35,9 @@ const NOBODY_LOSES: &str =
 /// The parameter that says that ranks' queue pairs cannot skip PSNs.
 const STANDARD_VERBS: &str = "group.standard_verbs";
 
+/// The parameter that devices do not know: they go back N.
+const SELECTIVE: &str = "group.selective";
+
 /// What runs if nothing else is said.
 const DEFAULT: &str = "epic-3";
 
@@ -108,7 +111,7 @@ pub(crate) struct Perf {
     /// leaf-spine-2x2x4 (leaves, spines, hosts a leaf), fat-tree-K or rail-VxAxS
     #[arg(long, default_value = "star")]
     tree: String,
-    /// Set a key of the scenario, or a parameter of the designs: loss.probability=5%, group.selective=true; `quincunx sim --show DESIGN`
+    /// Set a key of the scenario, or a parameter of the designs: loss.probability=5%, group.selective=false; `quincunx sim --show DESIGN`
     /// lists them
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Override>,
@@ -556,8 +559,10 @@ impl Perf {
         let is_standard = self.tuning.transport == Transport::Verbs
             && self.design.iter().any(|name| can_be_standard(name).unwrap_or(false));
         let standard = is_standard.then(|| (STANDARD_VERBS, Some("true".to_owned())));
+        let is_device = self.tuning.transport == Transport::Verbs;
+        let going_back = is_device.then(|| (SELECTIVE, Some("false".to_owned())));
         let mut changes = Vec::new();
-        let short = short.into_iter().chain(standard);
+        let short = short.into_iter().chain(standard).chain(going_back);
         for (key, value) in short.filter_map(|(key, value)| Some((key, value?))) {
             changes.push(format!("{key}={value}").parse::<Override>().map_err(Failure::input)?);
         }

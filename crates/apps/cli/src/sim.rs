@@ -90,7 +90,7 @@ pub(crate) struct Sim {
     /// The root of reduce and broadcast [default: 0]
     #[arg(long)]
     root: Option<u16>,
-    /// Set a key of the scenario, or a parameter of the designs: link.rate=200Gbit/s, group.selective=true
+    /// Set a key of the scenario, or a parameter of the designs: link.rate=200Gbit/s, group.selective=false
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Override>,
     /// Which host each rank is on: packed, spread over switches, random:SEED, or hosts such as 0-56:8,1-57:8; short for --set placement

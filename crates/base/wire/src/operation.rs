@@ -9,6 +9,10 @@ use crate::{Aeth, AtomicEth, Deth, Operation, ParseError, Position, Reth};
 use crate::{aeth, atomic, congestion, deth, immediate, reth};
 
 impl Operation {
+    /// What a sender asks its peer by, where both know selective reliability: all packets up to the one with this number have been sent;
+    /// which of them have not arrived? It has no payload, which no Middle of a message lacks (InfiniBand Architecture 9.4.3).
+    pub const QUESTION: Self = Self::Send(Position::Middle);
+
     /// The opcode that says this operation.
     pub const fn opcode(&self) -> u8 {
         match self {

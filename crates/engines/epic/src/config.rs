@@ -66,7 +66,8 @@ pub struct GroupConfig {
     /// Ranks' queue pairs are standard ones, which number what they send and receive alone: their first hop translates. In Mode-I all
     /// connections end at the switch anyway.
     pub standard_verbs: bool,
-    /// Send again what is missing and nothing else, as ranks whose queue pairs do; otherwise everything from there on.
+    /// Send again what is missing and nothing else, as ranks' queue pairs do unless they are standard ones; otherwise everything from there
+    /// on.
     pub selective: bool,
     /// Mode-III: acknowledge a packet as soon as it is taken in, so that ranks that run ahead do so as far as the pipe reaches
     /// (4.4, "rank windows progress independently"); otherwise ACKs are put off, and keep the ranks together.
@@ -75,9 +76,10 @@ pub struct GroupConfig {
     /// and with a NAK as soon as the range has opened (4.4, rate synchronisation). Otherwise it is dropped in silence (algorithm
     /// 2), and the sender's time-out sees to it.
     pub notification_interval: Option<Duration>,
-    /// How long an unacknowledged packet waits before it is sent again.
+    /// How long an unacknowledged packet waits before it is sent again; where reliability is selective the longest that it waits, as
+    /// answers are measured.
     pub resend_timeout: Duration,
-    /// Time-outs without progress after which a neighbour counts as unreachable.
+    /// Time-outs of that length without progress after which a neighbour counts as unreachable.
     pub retry_count: u16,
     /// A rule to break, for the checker alone.
     pub mutation: Option<Mutation>,

@@ -307,7 +307,7 @@ impl Epic {
             toward: role.toward.iter().map(|&edge| usize::from(edge)).collect(),
             reproducible: params.group.reproducible,
             standard_verbs: params.group.standard_verbs,
-            selective: transport.selective,
+            selective: params.group.is_selective(),
             run_ahead: params.group.run_ahead,
             notification_interval: params.group.synchronize_rates.then_some(NOTIFICATION_INTERVAL),
             mutation,

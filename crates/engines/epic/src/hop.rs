@@ -1,7 +1,10 @@
 //! ReceiveAck, SendAck and Retransmission: the transmission states of one endpoint in Mode-III (EPIC 4.4, algorithm 3,
 //! appendix H.4). All numbers are "one past": `acked` is lastAcked + 1.
 
-use quincunx_units::Instant;
+use quincunx_engine::RoundTrip;
+use quincunx_units::{Duration, Instant};
+
+use crate::config::GroupConfig;
 
 /// The transmission states of one edge, in both directions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -31,13 +34,17 @@ pub(crate) struct Hop {
     pub(crate) cursor: u64,
     /// maxPsnSent + 1.
     pub(crate) sent: u64,
+    /// One more than the newest packet that asked for an ACK.
+    pub(crate) asked: u64,
     /// Packets at `cursor` wait for transmit slots.
     pub(crate) resending: bool,
     /// The resend timer is armed.
     pub(crate) armed: bool,
+    /// How long the neighbour's answers take; measured where reliability is selective.
+    pub(crate) round_trip: RoundTrip,
     /// The neighbour was not ready: nothing is sent until the timer fires.
     pub(crate) paused: bool,
-    /// Time-outs since the neighbour was last heard of.
+    /// Time-outs of full length since the neighbour was last heard of.
     pub(crate) silent: u16,
     /// The neighbour counts as unreachable.
     pub(crate) failed: bool,
@@ -69,8 +76,10 @@ impl Hop {
             acked: first,
             cursor: first,
             sent: first,
+            asked: first,
             resending: false,
             armed: false,
+            round_trip: RoundTrip::default(),
             paused: false,
             silent: 0,
             failed: false,
@@ -78,19 +87,39 @@ impl Hop {
     }
 
     /// ReceiveAck: everything before `arrived` is at the neighbour. Whether that is news.
-    pub(crate) fn receive_ack(&mut self, arrived: u64) -> bool {
+    pub(crate) fn receive_ack(&mut self, now: Instant, arrived: u64) -> bool {
         let arrived = arrived.min(self.sent);
         if arrived <= self.acked {
             return false;
         }
+        self.round_trip.acknowledged(arrived, now);
         self.acked = arrived;
+        self.asked = self.asked.max(arrived);
         self.cursor = self.cursor.max(arrived);
         true
+    }
+
+    /// How long answers are waited for. Packets that have not asked for an ACK get none within a round trip; going back costs a window each
+    /// time.
+    pub(crate) fn timeout(&self, config: &GroupConfig) -> Duration {
+        let longest = config.resend_timeout;
+        if self.is_answer_due() && config.selective { self.round_trip.timeout(longest) } else { longest }
+    }
+
+    /// Nothing has been answered for a [`timeout`](Self::timeout). Whether that, with those before it, makes the longest.
+    pub(crate) fn expired(&mut self, now: Instant, config: &GroupConfig) -> bool {
+        self.round_trip.expired(now, self.timeout(config), config.resend_timeout)
+    }
+
+    /// Whether a packet is on the wire that asked for an ACK.
+    pub(crate) fn is_answer_due(&self) -> bool {
+        self.asked > self.acked
     }
 
     /// Retransmission: goes back to the oldest number that the neighbour may miss.
     pub(crate) fn go_back(&mut self) {
         if self.acked < self.sent {
+            self.round_trip.forget();
             self.cursor = self.acked;
             self.resending = true;
         }

@@ -48,10 +48,10 @@ impl<P: Payload> Realisation<P> {
         }
     }
 
-    fn handle_timer(&mut self, timer: DatapathTimer, out: &mut dyn DatapathSink<P>) {
+    fn handle_timer(&mut self, now: Instant, timer: DatapathTimer, out: &mut dyn DatapathSink<P>) {
         let Self::III(mode) = self else { return };
         match timer.edge {
-            Some(edge) => mode.handle_resend_timer(usize::from(edge), out),
+            Some(edge) => mode.handle_resend_timer(now, usize::from(edge), out),
             None => mode.handle_acknowledge_timer(out),
         }
     }
@@ -102,10 +102,10 @@ impl<P: Payload> Datapath<P> for IncEngine<P> {
         numbering.forget(self.realisation.base());
     }
 
-    fn handle_timer(&mut self, _: Instant, timer: DatapathTimer, out: &mut dyn DatapathSink<P>) {
+    fn handle_timer(&mut self, now: Instant, timer: DatapathTimer, out: &mut dyn DatapathSink<P>) {
         match &self.numbering {
-            Some(numbering) => self.realisation.handle_timer(timer, &mut Translated { numbering, out }),
-            None => self.realisation.handle_timer(timer, out),
+            Some(numbering) => self.realisation.handle_timer(now, timer, &mut Translated { numbering, out }),
+            None => self.realisation.handle_timer(now, timer, out),
         }
     }
 
@@ -123,13 +123,13 @@ impl<P: Payload> Datapath<P> for IncEngine<P> {
         }
     }
 
-    fn handle_transmit_slot(&mut self, _: Instant, edge: u16, out: &mut dyn DatapathSink<P>) {
+    fn handle_transmit_slot(&mut self, now: Instant, edge: u16, out: &mut dyn DatapathSink<P>) {
         let Realisation::III(mode) = &mut self.realisation else { return };
         match &self.numbering {
             Some(numbering) => {
-                mode.handle_transmit_slot(usize::from(edge), &mut Translated { numbering, out })
+                mode.handle_transmit_slot(now, usize::from(edge), &mut Translated { numbering, out })
             }
-            None => mode.handle_transmit_slot(usize::from(edge), out),
+            None => mode.handle_transmit_slot(now, usize::from(edge), out),
         }
     }
 

@@ -73,6 +73,8 @@ struct SenderAck {
     covered: Option<u64>,
     /// It has been asked to go back to this packet, which has not come since.
     asked: Option<u64>,
+    /// It has asked what has arrived when this packet, which it was not told of, had passed.
+    questioned: Option<u64>,
 }
 
 impl<P: Payload> ModeII<P> {
@@ -92,7 +94,10 @@ impl<P: Payload> ModeII<P> {
             progress: first,
             cursor: first,
             acked: vec![first; config.edges.len()],
-            sender_acks: vec![SenderAck { position: first, covered: None, asked: None }; config.edges.len()],
+            sender_acks: vec![
+                SenderAck { position: first, covered: None, asked: None, questioned: None };
+                config.edges.len()
+            ],
             ends: config.edges.iter().enumerate().filter_map(is_end).fold(0, |set, bit| set | bit),
             clear: first,
             config,
@@ -129,6 +134,10 @@ impl<P: Payload> ModeII<P> {
     ) -> Result<(), DropReason> {
         let sequence = self.config.count(frame.header.psn, self.table.next());
         let length = P::view_length(frame.payload);
+        if length == 0 && self.config.selective && frame.header.operation == Operation::QUESTION {
+            self.answer_question(edge, sequence, out);
+            return Ok(());
+        }
         let bit = edge_bit(edge);
         self.sender_acks[edge].asked.take_if(|asked| sequence <= *asked);
         let (place, ends) = (&self.place, self.ends);
@@ -337,7 +346,8 @@ impl<P: Payload> ModeII<P> {
         let arrived = if positive { sequence + 1 } else { sequence };
         let invocation = *self.table.find(sequence).ok_or(DropReason::BadAcknowledge)?;
         // A selective NAK asks for one packet, and says nothing of those before it.
-        let asks_for_one = self.config.selective && aeth.syndrome == Syndrome::Nak(NakCode::SequenceError);
+        let asks_for_one =
+            self.config.selective && !positive && aeth.syndrome == Syndrome::Nak(NakCode::SequenceError);
         if !asks_for_one {
             self.advance_acked(edge, arrived, out);
         }

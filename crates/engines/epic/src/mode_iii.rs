@@ -11,11 +11,10 @@
 mod answers;
 mod sending;
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use quincunx_collective::Payload;
 use quincunx_design::DatapathSink;
-use quincunx_engine::Frame;
+use quincunx_engine::{Frame, Missing};
 use quincunx_units::Instant;
 use quincunx_wire::aeth::receiver_not_ready_delay;
 use quincunx_wire::{NakCode, Operation, RoceHeader, Syndrome};
@@ -51,9 +50,8 @@ pub(crate) struct ModeIII<P> {
     aggregation: Pipe<P>,
     replication: Pipe<P>,
     hops: Vec<Hop>,
-    /// For each edge, packets that have not arrived though later ones have, and when they were asked for last; none unless
-    /// reliability is selective.
-    missing: Vec<BTreeMap<u64, Instant>>,
+    /// For each edge, packets that have not arrived though later ones have; none unless reliability is selective.
+    missing: Vec<Missing>,
     /// At the tree's root: the next number to hand from the aggregation to the replication pipe.
     local: u64,
     /// The acknowledge timer is armed.
@@ -74,7 +72,7 @@ impl<P: Payload> ModeIII<P> {
             aggregation: Pipe::new(first, slots, config.mtu, regions, config.mutation),
             replication: Pipe::new(first, window, config.mtu, 1, config.mutation),
             hops: alloc::vec![Hop::new(first); config.edges.len()],
-            missing: alloc::vec![BTreeMap::new(); config.edges.len()],
+            missing: alloc::vec![Missing::default(); config.edges.len()],
             local: first,
             acknowledging: false,
             config,
@@ -103,7 +101,9 @@ impl<P: Payload> ModeIII<P> {
         self.hops[edge].silent = 0;
         match frame.header.operation {
             Operation::Send(_) | Operation::SendOnlyImmediate(_) => self.handle_data(now, edge, frame, out),
-            Operation::Acknowledge(aeth) => self.handle_acknowledge(edge, frame.header, aeth.syndrome, out),
+            Operation::Acknowledge(aeth) => {
+                self.handle_acknowledge(now, edge, frame.header, aeth.syndrome, out)
+            }
             _ => Err(DropReason::UnexpectedOperation),
         }
     }
@@ -117,6 +117,10 @@ impl<P: Payload> ModeIII<P> {
     ) -> Result<(), DropReason> {
         let sequence = self.config.count(frame.header.psn, self.table.next());
         let length = P::view_length(frame.payload);
+        if length == 0 && self.config.selective && frame.header.operation == Operation::QUESTION {
+            self.answer_question(now, edge, sequence, out);
+            return Ok(());
+        }
         let bit = edge_bit(edge);
         let needed = self.aggregation.start().min(self.replication.start());
         let place = &self.place;
@@ -149,7 +153,7 @@ impl<P: Payload> ModeIII<P> {
         }
         let taken = self.handle_admitted(now, edge, &invocation, sequence, frame, out);
         if is_new && invocation.last + 1 < self.table.next() {
-            self.fill(out);
+            self.fill(now, out);
         }
         taken
     }
@@ -193,11 +197,11 @@ impl<P: Payload> ModeIII<P> {
             // Whether the neighbour sent anything between is not known yet.
             self.hops[edge].is_ahead |= frame.header.acknowledge_request;
             if self.config.selective {
-                self.note_missing(now, edge, invocation.first, sequence, out);
+                self.overtake(now, edge, invocation.first, sequence, out);
             }
             Answer::Nothing
         } else if self.config.selective {
-            self.note_missing(now, edge, expected, sequence, out);
+            self.overtake(now, edge, expected, sequence, out);
             Answer::Nothing
         } else {
             self.hops[edge].out_of_order()
@@ -219,11 +223,11 @@ impl<P: Payload> ModeIII<P> {
         if invocation.message.pattern == Pattern::AllReduce && flow == Flow::Replication {
             // A result tells that the contribution to it has arrived, as an ACK would.
             let arrived = self.answered(edge);
-            self.handle_arrived(edge, arrived, out);
+            self.handle_arrived(now, edge, arrived, out);
         }
         match outcome {
-            Aggregated::Complete if route.outs == LOCAL => self.hand_over(out),
-            Aggregated::Complete => self.send_ready(route.outs, out),
+            Aggregated::Complete if route.outs == LOCAL => self.hand_over(now, out),
+            Aggregated::Complete => self.send_ready(now, route.outs, out),
             _ => {}
         }
         if outcome == Aggregated::Complete && flow == Flow::Aggregation {
@@ -240,6 +244,7 @@ impl<P: Payload> ModeIII<P> {
 
     fn handle_acknowledge(
         &mut self,
+        now: Instant,
         edge: usize,
         header: &RoceHeader,
         syndrome: Syndrome,
@@ -250,19 +255,19 @@ impl<P: Payload> ModeIII<P> {
             return Err(DropReason::BadAcknowledge);
         }
         match syndrome {
-            Syndrome::Ack(_) => self.handle_arrived(edge, sequence + 1, out),
+            Syndrome::Ack(_) => self.handle_arrived(now, edge, sequence + 1, out),
             Syndrome::Nak(NakCode::SequenceError) if self.config.breaks(Mutation::NakAsAck) => {
-                self.handle_arrived(edge, sequence + 1, out);
+                self.handle_arrived(now, edge, sequence + 1, out);
             }
             Syndrome::Nak(NakCode::SequenceError) if self.config.selective => {
-                self.send_again(edge, sequence, out);
+                self.handle_request(now, edge, sequence, out);
             }
             Syndrome::Nak(NakCode::SequenceError) => {
-                self.handle_arrived(edge, sequence, out);
+                self.handle_arrived(now, edge, sequence, out);
                 self.hops[edge].go_back();
             }
             Syndrome::ReceiverNotReady(code) => {
-                self.handle_arrived(edge, sequence, out);
+                self.handle_arrived(now, edge, sequence, out);
                 let hop = &mut self.hops[edge];
                 hop.paused = true;
                 hop.armed = true;
@@ -279,7 +284,7 @@ impl<P: Payload> ModeIII<P> {
     }
 
     /// A collective has become known of which later ones were known before: what waited for it goes on.
-    fn fill(&mut self, out: &mut dyn DatapathSink<P>) {
+    fn fill(&mut self, now: Instant, out: &mut dyn DatapathSink<P>) {
         for edge in 0..self.hops.len() {
             let before = self.hops[edge].expected;
             let expected = self.skip_incoming(edge, before);
@@ -302,9 +307,9 @@ impl<P: Payload> ModeIII<P> {
         }
         self.move_on(Flow::Aggregation, out);
         self.move_on(Flow::Replication, out);
-        self.hand_over(out);
+        self.hand_over(now, out);
         let all = (0..self.hops.len()).fold(0, |set, edge| set | edge_bit(edge));
-        self.send_ready(all, out);
+        self.send_ready(now, all, out);
     }
 
     /// Before which number everything that was sent to `edge` has been answered by results: contributions to an AllReduce are; what
@@ -325,19 +330,19 @@ impl<P: Payload> ModeIII<P> {
     }
 
     /// ReceiveAck: everything before `arrived` is behind `edge`. Moves both pipes on as far as that allows.
-    fn handle_arrived(&mut self, edge: usize, arrived: u64, out: &mut dyn DatapathSink<P>) {
-        if !self.hops[edge].receive_ack(arrived) {
+    fn handle_arrived(&mut self, now: Instant, edge: usize, arrived: u64, out: &mut dyn DatapathSink<P>) {
+        if !self.hops[edge].receive_ack(now, arrived) {
             return;
         }
         self.rearm(edge, out);
         self.move_on(Flow::Aggregation, out);
         if self.move_on(Flow::Replication, out) {
-            self.hand_over(out);
+            self.hand_over(now, out);
         }
     }
 
     /// H.4: at the tree's root, aggregates become packets of the replication pipe, as far as its range reaches.
-    fn hand_over(&mut self, out: &mut dyn DatapathSink<P>) {
+    fn hand_over(&mut self, now: Instant, out: &mut dyn DatapathSink<P>) {
         if !self.place.is_root() {
             return;
         }
@@ -360,7 +365,7 @@ impl<P: Payload> ModeIII<P> {
             self.replication.aggregate(first, LOCAL, LOCAL, header, self.aggregation.view(first), reduction);
             self.local = first + 1;
             let outs = self.place.replication(Pattern::AllReduce).map_or(0, |route| route.outs);
-            self.send_ready(outs, out);
+            self.send_ready(now, outs, out);
         }
         self.move_on(Flow::Aggregation, out);
     }

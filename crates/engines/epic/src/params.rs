@@ -42,7 +42,7 @@ pub struct GroupParams {
     /// Run mixtures of modes, too, that were found wrong, to see how.
     pub unproved: bool,
     /// Ranks' queue pairs are standard ones, a NIC's or the kernel's: they cannot skip PSNs, so first hops translate, and a rank waits until
-    /// its switch knows what comes before.
+    /// its switch knows what comes before. They go back N, whatever `selective` says.
     pub standard_verbs: bool,
     /// Check each result from end to end, by a second collective over checksums, which costs its time. Collectives follow each other then.
     pub verify: bool,
@@ -66,6 +66,13 @@ impl Default for GroupParams {
     }
 }
 
+impl GroupParams {
+    /// Standard queue pairs go back N, and so do those that are connected with them.
+    pub(crate) fn is_selective(&self) -> bool {
+        self.transport.selective && !self.standard_verbs
+    }
+}
+
 impl Params for EpicParams {
     fn help() -> Vec<Help> {
         let own: [Help; 10] = [
@@ -85,7 +92,7 @@ impl Params for EpicParams {
             ),
             (
                 "group.standard_verbs",
-                "ranks' queue pairs cannot skip PSNs, as those of NICs and of the kernel: their first hops translate",
+                "ranks' queue pairs cannot skip PSNs, as those of NICs and of the kernel: their first hops translate; losses go back N",
             ),
             (
                 "group.verify",
@@ -95,8 +102,8 @@ impl Params for EpicParams {
         Transport::HELP.into_iter().chain(own).collect()
     }
 
-    fn transport(&self) -> Option<&Transport> {
-        Some(&self.group.transport)
+    fn transport(&self) -> Option<Transport> {
+        Some(Transport { selective: self.group.is_selective(), ..self.group.transport.clone() })
     }
 
     fn check(&self) -> Result<(), Refusal> {

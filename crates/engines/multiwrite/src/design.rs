@@ -171,8 +171,8 @@ impl Params for RelayParams {
         Transport::HELP.into_iter().chain(own).collect()
     }
 
-    fn transport(&self) -> Option<&Transport> {
-        Some(&self.group)
+    fn transport(&self) -> Option<Transport> {
+        Some(self.group.clone())
     }
 
     fn check(&self) -> Result<(), Refusal> {

@@ -79,13 +79,15 @@ pub struct AggregationSwitch {
 }
 
 impl Default for NetReduceParams {
-    /// The paper's frames and buffers (table IV); floating point, as its training tasks have it (V.B).
+    /// The paper's frames and buffers (table IV); floating point, as its training tasks have it (V.B). The switch takes frames in their
+    /// order alone.
     fn default() -> Self {
         Self {
             group: Transport {
                 mtu: ByteCount::new(netreduce::PAYLOAD as u64),
                 message: Packets::new(netreduce::MAX_FRAMES.into()),
                 window: Messages::new(4),
+                selective: false,
                 ..Transport::default()
             },
             aggregation: AggregationSwitch::default(),
@@ -132,8 +134,8 @@ impl Params for NetReduceParams {
         Transport::HELP.into_iter().chain(own).collect()
     }
 
-    fn transport(&self) -> Option<&Transport> {
-        Some(&self.group)
+    fn transport(&self) -> Option<Transport> {
+        Some(self.group.clone())
     }
 }
 

@@ -153,8 +153,8 @@ impl Params for HostParams {
         Transport::HELP.into_iter().chain(own).collect()
     }
 
-    fn transport(&self) -> Option<&Transport> {
-        Some(&self.group)
+    fn transport(&self) -> Option<Transport> {
+        Some(self.group.clone())
     }
 
     /// Accelerators write whole parts of a vector, as fast as the links take them.

@@ -10,7 +10,7 @@ use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_nodes::{
     Host, HostCommand, HostGroup, Offloadable, PostedWork, Switch, SwitchCommand, SwitchGroup, Work,
 };
-use quincunx_roce::QueuePairConfig;
+use quincunx_roce::{QueuePairConfig, Reliability};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::QpNumber;
 use std::collections::{BTreeMap, VecDeque};
@@ -121,6 +121,13 @@ impl<E: Offloadable<Payload = Numbers>> OffloadedNode<E> {
                 "a group that has its switches' memory to itself",
                 "one that locks it, in frames of our own",
                 "choose another policy, or --transport udp",
+            ));
+        }
+        if queue_pairs.iter().any(|config| config.reliability == Reliability::Selective) {
+            return Err(Refusal::new(
+                "a group that goes back N, as devices do",
+                "one whose nodes ask for what is missing alone",
+                "create it with `group.selective=false`, or `group.standard_verbs=true` where the design has it",
             ));
         }
         let numbers: Vec<QpNumber> = queue_pairs.iter().map(|config| config.local.qp).collect();

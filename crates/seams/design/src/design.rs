@@ -243,7 +243,7 @@ fn read<D: Design>(design: &D, context: &Context<'_>) -> Result<(D::Params, Tran
 /// The values as the design's own type, if a queue pair could be set up with them.
 fn checked<D: Design>(settings: &Settings) -> Result<(D::Params, Transport), Refusal> {
     let params = settings.get::<D::Params>()?;
-    let transport = params.transport().cloned().unwrap_or_default();
+    let transport = params.transport().unwrap_or_default();
     transport.check()?;
     Ok((params, transport))
 }

@@ -22,7 +22,7 @@ pub trait Params: Default + Serialize + DeserializeOwned {
     fn help() -> Vec<Help>;
 
     /// How queue pairs are set up with it; none for a design that runs on memory fabrics alone.
-    fn transport(&self) -> Option<&Transport> {
+    fn transport(&self) -> Option<Transport> {
         None
     }
 

@@ -18,11 +18,12 @@ pub struct Transport {
     pub window: Messages,
     /// Packets between two that ask for an acknowledge; a message if it is not said.
     pub acknowledge_every: Option<Packets>,
-    /// Time without an acknowledge after which a sender sends again.
+    /// The longest that a sender waits for an answer before it asks for it; it follows the round-trip time. Without `selective` it is always
+    /// this, and then all is sent again.
     pub retry_timeout: Duration,
-    /// How often in a row it does so before the peer counts as dead.
+    /// How often in a row it does so, after that time, before the peer counts as dead.
     pub retry_count: u16,
-    /// Send again what is missing and nothing else; otherwise everything from there on, as RoCE NICs do.
+    /// Send again what is missing and nothing else, as soon as a round trip allows; otherwise everything from there on, as RoCE NICs do.
     pub selective: bool,
     /// The rate that senders slow down from when links mark congestion, as DCQCN has it; they do not if it is not said.
     pub dcqcn: Option<BitRate>,
@@ -40,7 +41,7 @@ impl Default for Transport {
             acknowledge_every: None,
             retry_timeout: Duration::from_millis(20),
             retry_count: 100,
-            selective: false,
+            selective: true,
             dcqcn: None,
             channels: 1,
         }
@@ -63,9 +64,12 @@ impl Transport {
             "group.acknowledge_every",
             "a sender asks for an acknowledge after this number of packets; default: once a message",
         ),
-        ("group.retry_timeout", "time without an acknowledge after which a sender sends again"),
+        (
+            "group.retry_timeout",
+            "the longest that a sender waits before it asks for what it has no answer to; with go-back-N it then sends all again",
+        ),
         ("group.retry_count", "retries in a row before the peer counts as dead"),
-        ("group.selective", "retransmit only missing packets (selective repeat) instead of go-back-N"),
+        ("group.selective", "retransmit only missing packets (selective repeat); off: go-back-N"),
         ("group.dcqcn", "DCQCN: the senders' initial rate; default: no DCQCN"),
         (
             "group.channels",

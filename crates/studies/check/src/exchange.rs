@@ -129,7 +129,7 @@ fn queue_pair(setup: &ExchangeSetup, local: End, remote: End) -> QueuePairConfig
         expected_psn: FIRST_PSN,
         acknowledge_every: Packets::new(1),
         // What has been missing for half of it is asked for again. Time passes where the clock moves on, and nowhere else.
-        retry_timeout: if setup.asks_again { Duration::from_picos(1) } else { Duration::from_secs(1) },
+        retry_timeout: if setup.asks_again { Duration::from_picos(1) } else { Duration::from_micros(100) },
         retry_count: UNLIMITED_RETRIES,
         rnr_timer: 1,
         rnr_retry_count: INFINITE_RNR_RETRIES,

@@ -279,6 +279,7 @@ impl Describe for Network {
                 Syndrome::Nak(_) => format!("NAK {number}"),
             },
             Operation::CongestionNotification => "CNP".to_owned(),
+            Operation::QUESTION if payload.length() == 0 => format!("question {number}"),
             _ => {
                 let mut line = format!("{} {number}", self.protocol.request(header));
                 if payload.length() > 0 {

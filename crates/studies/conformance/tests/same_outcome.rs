@@ -45,9 +45,11 @@ fn stop_and_wait(design: &str, on: &str, collective: Collective) -> Trial {
     Trial::new(design_on(design, fabric.kind()), fabric, collective)
 }
 
-/// The same without confirmations: they cross the data, and when is a matter of timing.
+/// The same without confirmations, which cross the data, and without selective reliability, whose time-outs follow the round-trip
+/// time: when either comes is a matter of timing.
 fn unconfirmed(trial: Trial) -> Trial {
-    trial.with_if_known("group.confirm", false).with_if_known("hosts.confirm", false)
+    let trial = trial.with_if_known("group.confirm", false).with_if_known("hosts.confirm", false);
+    trial.with_if_known("group.selective", false)
 }
 
 /// Runs a trial everywhere, and holds the runs against each other in the way that always holds.

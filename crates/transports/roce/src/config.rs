@@ -19,8 +19,8 @@ pub enum Reliability {
     /// Everything from the first lost packet on, as RoCE NICs do.
     GoBackN,
     /// What is missing and nothing else. The receiver keeps packets that come early, and asks for each missing one with a
-    /// NAK of its own, which unlike InfiniBand's acknowledges nothing; a time-out sends the oldest packet alone. Both
-    /// ends must agree.
+    /// NAK of its own, which unlike InfiniBand's acknowledges nothing; after a time-out the sender asks what
+    /// has arrived ([`Operation::QUESTION`](quincunx_wire::Operation::QUESTION)). Both ends must agree.
     Selective,
 }
 
@@ -41,9 +41,10 @@ pub struct QueuePairConfig {
     /// message follows at once and fewer packets than this have passed since somebody asked; and so
     /// does one that fills the window.
     pub acknowledge_every: Packets,
-    /// How long nothing is acknowledged before everything outstanding is sent again.
+    /// How long nothing is acknowledged before everything outstanding is sent again. Where reliability is selective the peer is asked
+    /// as soon as an answer would have come ([`RoundTrip`](quincunx_engine::RoundTrip)), and no later than this.
     pub retry_timeout: Duration,
-    /// How many time-outs in a row, without any progress, are followed by another try.
+    /// How many time-outs of that length in a row, without any progress, are followed by another try.
     pub retry_count: u16,
     /// How long a peer is told to wait when no receive request is posted: a code of
     /// [`receiver_not_ready_delay`](quincunx_wire::aeth::receiver_not_ready_delay), less than 32.

@@ -31,6 +31,7 @@
 extern crate alloc;
 
 mod config;
+mod early;
 mod host;
 mod mutation;
 mod packet;

@@ -91,7 +91,7 @@ impl<P: Payload> QueuePair<P> {
         self.notify(now, header, out);
         match header.operation {
             Operation::Acknowledge(aeth) => {
-                let done = self.requester.handle_acknowledge(&self.config, header.psn, aeth, out);
+                let done = self.requester.handle_acknowledge(now, &self.config, header.psn, aeth, out);
                 if let Err(failure) = done {
                     self.fail(failure, Failure::Flushed, out);
                 }
@@ -105,7 +105,9 @@ impl<P: Payload> QueuePair<P> {
             | Operation::DatagramSendOnly(_)
             | Operation::DatagramSendOnlyImmediate(..) => out.drop_frame(DropReason::Unexpected),
             _ => {
-                if let Err(failure) = self.responder.handle_request(now, &self.config, frame, memory, out) {
+                let done = self.responder.handle_request(now, &self.config, frame, memory, out);
+                self.requester.suppose(self.responder.missing());
+                if let Err(failure) = done {
                     self.fail(Failure::Flushed, failure, out);
                 }
             }
@@ -113,10 +115,10 @@ impl<P: Payload> QueuePair<P> {
     }
 
     /// Takes the expiry of `timer`; one that was cancelled meanwhile does nothing.
-    pub fn handle_timer(&mut self, _now: Instant, timer: QueuePairTimer, out: &mut impl QueuePairSink<P>) {
+    pub fn handle_timer(&mut self, now: Instant, timer: QueuePairTimer, out: &mut impl QueuePairSink<P>) {
         match (timer, &mut self.rate) {
             (QueuePairTimer::Retry, _) => {
-                if let Err(failure) = self.requester.handle_retry_timer(&self.config) {
+                if let Err(failure) = self.requester.handle_retry_timer(now, &self.config) {
                     self.fail(failure, Failure::Flushed, out);
                 }
             }
@@ -156,7 +158,7 @@ impl<P: Payload> QueuePair<P> {
         if !self.may_request() {
             return;
         }
-        let length = self.requester.transmit(&self.config, memory, out);
+        let length = self.requester.transmit(now, &self.config, memory, out);
         let pause = self.rate.as_mut().and_then(|rate| rate.sent(now, length));
         if let Some(pause) = pause {
             out.set_timer(QueuePairTimer::Pace, pause);

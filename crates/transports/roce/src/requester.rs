@@ -10,15 +10,15 @@ use crate::{
     DropReason, INFINITE_RNR_RETRIES, Mutation, QueuePairConfig, QueuePairSink, QueuePairTimer, Reliability,
     packet,
 };
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use quincunx_collective::Payload;
-use quincunx_engine::Frame;
 use quincunx_engine::verbs::{
     Completion, Failure, Memory, RegionId, SendRequest, Slice, UNLIMITED_RETRIES, Verb,
 };
-use quincunx_units::ByteCount;
+use quincunx_engine::{Frame, Missing, RoundTrip, Sparse};
+use quincunx_units::{ByteCount, Duration, Instant};
 use quincunx_wire::aeth::{credits, receiver_not_ready_delay};
-use quincunx_wire::{Aeth, NakCode, Psn, Syndrome};
+use quincunx_wire::{Aeth, NakCode, Operation, Psn, Syndrome};
 
 /// A work request and the packets that it is cut into.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -54,7 +54,7 @@ pub(crate) struct Requester {
     /// One more than the newest packet ever sent.
     sent: u64,
     /// Packets before `next` that go out again before it does; none unless reliability is selective.
-    again: BTreeSet<u64>,
+    again: Sparse<()>,
     /// One more than the last packet of all work.
     posted: u64,
     /// One more than the last packet that asked for an acknowledge.
@@ -63,6 +63,10 @@ pub(crate) struct Requester {
     rnr_retries_left: u8,
     /// The retry timer is armed at the driver.
     retry_armed: bool,
+    /// How long answers take; measured where reliability is selective.
+    round_trip: RoundTrip,
+    /// The peer is to be asked what has arrived.
+    is_question_due: bool,
     /// The peer was not ready: nothing is sent until the timer fires.
     waiting: bool,
     /// Messages posted so far.
@@ -81,12 +85,14 @@ impl Requester {
             acknowledged: start,
             next: start,
             sent: start,
-            again: BTreeSet::new(),
+            again: Sparse::default(),
             posted: start,
             asked: start,
             retries_left: config.retry_count,
             rnr_retries_left: config.rnr_retry_count,
             retry_armed: false,
+            round_trip: RoundTrip::default(),
+            is_question_due: false,
             waiting: false,
             messages: 0,
             limit: None,
@@ -131,7 +137,7 @@ impl Requester {
         let window = u64::from(config.window);
         let has_new =
             || self.next_packet().is_some_and(|next| next - self.acknowledged < window) && self.may_go_on();
-        !self.waiting && (!self.again.is_empty() || has_new())
+        !self.waiting && (self.is_question_due || !self.again.is_empty() || has_new())
     }
 
     /// Whether the peer has a receive request for a message; or has not told.
@@ -155,12 +161,17 @@ impl Requester {
     /// Sends one packet, which must be wanted; returns the bytes of its payload.
     pub(crate) fn transmit<P: Payload>(
         &mut self,
+        now: Instant,
         config: &QueuePairConfig,
         memory: &Memory<P>,
         out: &mut impl QueuePairSink<P>,
     ) -> ByteCount {
         assert!(self.wants_transmit(config), "a packet is due");
-        let again = self.again.pop_first();
+        if core::mem::replace(&mut self.is_question_due, false) {
+            self.ask(config, out);
+            return ByteCount::new(0);
+        }
+        let again = self.again.pop_before(u64::MAX).map(|(count, ())| count);
         let count = again.or_else(|| self.next_packet()).expect("a packet is due");
         let place = match again {
             Some(count) => self.queue.partition_point(|work| work.end <= count),
@@ -190,6 +201,7 @@ impl Requester {
         let ends_burst = work.is_final || !is_followed || count + 1 >= self.asked + every;
         let asks = fills_window || (index + 1).is_multiple_of(every) || !self.has_credit(work);
         header.acknowledge_request = (is_last && ends_burst) || asks || again.is_some();
+        let was_due = self.is_answer_due();
         if header.acknowledge_request {
             self.asked = self.asked.max(count + 1);
         }
@@ -200,19 +212,58 @@ impl Requester {
         out.transmit(Frame { header: &header, payload: memory.view(piece) });
 
         if again.is_none() {
+            if header.acknowledge_request
+                && count >= self.sent
+                && config.reliability == Reliability::Selective
+            {
+                self.round_trip.sent(count, now);
+            }
             self.move_next(count + 1);
             self.sent = self.sent.max(self.next);
         }
-        if !self.retry_armed {
-            self.retry_armed = true;
-            out.set_timer(QueuePairTimer::Retry, config.retry_timeout);
+        if !self.retry_armed || self.is_answer_due() && !was_due {
+            self.arm(config, out);
         }
         ByteCount::new(length as u64)
+    }
+
+    /// Asks what has arrived, by the number of the newest packet.
+    fn ask<P: Payload>(&mut self, config: &QueuePairConfig, out: &mut impl QueuePairSink<P>) {
+        let psn = Psn::from_count(self.sent - 1);
+        let mut header = crate::header_to_remote(config, psn, Operation::QUESTION);
+        header.acknowledge_request = true;
+        out.transmit(Frame { header: &header, payload: P::empty() });
+        self.arm(config, out);
+    }
+
+    /// What the other half has seen of the peer's answers, which is all that is known before this one has sent anything.
+    pub(crate) fn suppose(&mut self, missing: &Missing) {
+        self.round_trip.suppose(missing);
+    }
+
+    /// Whether a packet is on the wire that asked for an acknowledge.
+    fn is_answer_due(&self) -> bool {
+        self.asked > self.acknowledged
+    }
+
+    /// How long answers are waited for. Packets that have not asked for an acknowledge get none within a round trip; going back costs a
+    /// window each time.
+    fn timeout(&self, config: &QueuePairConfig) -> Duration {
+        let longest = config.retry_timeout;
+        let is_probe = self.is_answer_due() && config.reliability == Reliability::Selective;
+        if is_probe { self.round_trip.timeout(longest) } else { longest }
+    }
+
+    /// Arms the retry timer, in place of an earlier deadline.
+    fn arm<P: Payload>(&mut self, config: &QueuePairConfig, out: &mut impl QueuePairSink<P>) {
+        self.retry_armed = true;
+        out.set_timer(QueuePairTimer::Retry, self.timeout(config));
     }
 
     /// Takes an acknowledge. An error means that the queue pair has failed, through its oldest work.
     pub(crate) fn handle_acknowledge<P: Payload>(
         &mut self,
+        now: Instant,
         config: &QueuePairConfig,
         psn: Psn,
         Aeth { syndrome, message_sequence }: Aeth,
@@ -228,28 +279,33 @@ impl Requester {
         };
         let is_outstanding = (self.acknowledged..self.sent).contains(&count);
         match syndrome {
-            Syndrome::Ack(_) if is_outstanding => self.advance(config, count + 1, out),
+            Syndrome::Ack(_) if is_outstanding => self.advance(now, config, count + 1, out),
             // It acknowledges what was acknowledged, and tells of receive requests.
             Syndrome::Ack(_) if more => {}
             Syndrome::Nak(NakCode::SequenceError)
                 if is_outstanding && config.mutation == Some(Mutation::NakAsAck) =>
             {
-                self.advance(config, count + 1, out);
+                self.advance(now, config, count + 1, out);
             }
             Syndrome::Nak(NakCode::SequenceError) if config.reliability == Reliability::Selective => {
                 // From `next` on packets go out anyway; before the window the peer has been overtaken by its ACK.
                 // A number that was skipped is nobody's packet.
                 if (self.acknowledged..self.next).contains(&count) && self.is_carried(count) {
                     if config.mutation == Some(Mutation::NakAcknowledges) {
-                        self.advance(config, count, out);
+                        self.advance(now, config, count, out);
                     }
-                    self.again.insert(count);
+                    self.round_trip.asked_for(count, now);
+                    self.again.insert(count, ());
+                    if self.retry_armed {
+                        // The peer is there, and what it asks for takes a round trip from now.
+                        self.arm(config, out);
+                    }
                 } else {
                     out.drop_frame(DropReason::StaleAcknowledge);
                 }
             }
             Syndrome::Nak(NakCode::SequenceError) if is_outstanding => {
-                self.advance(config, count, out);
+                self.advance(now, config, count, out);
                 self.go_back();
             }
             // A peer that asks for packets which it has acknowledged has lost its numbering (a switch that was set up
@@ -258,7 +314,7 @@ impl Requester {
                 self.go_back();
             }
             Syndrome::ReceiverNotReady(code) if is_outstanding => {
-                self.advance(config, count, out);
+                self.advance(now, config, count, out);
                 if config.credits {
                     // There is none for the message that it was not ready for.
                     self.limit = self.queue.front().map(|work| work.number);
@@ -266,7 +322,7 @@ impl Requester {
                 return self.wait(code, out);
             }
             Syndrome::Nak(code) if is_outstanding && code != NakCode::SequenceError => {
-                self.advance(config, count, out);
+                self.advance(now, config, count, out);
                 return Err(match code {
                     NakCode::RemoteAccess => Failure::RemoteAccess,
                     NakCode::RemoteOperational => Failure::RemoteOperational,
@@ -296,20 +352,22 @@ impl Requester {
     }
 
     /// Takes the expiry of the retry timer. An error means that the peer is given up.
-    pub(crate) fn handle_retry_timer(&mut self, config: &QueuePairConfig) -> Result<(), Failure> {
+    pub(crate) fn handle_retry_timer(
+        &mut self,
+        now: Instant,
+        config: &QueuePairConfig,
+    ) -> Result<(), Failure> {
         if !self.retry_armed {
             return Ok(());
         }
         self.retry_armed = false;
-        if self.retries_left != UNLIMITED_RETRIES {
+        let is_long = self.round_trip.expired(now, self.timeout(config), config.retry_timeout);
+        if is_long && self.retries_left != UNLIMITED_RETRIES {
             self.retries_left = self.retries_left.checked_sub(1).ok_or(Failure::RetryExceeded)?;
         }
         match config.reliability {
             Reliability::GoBackN => self.go_back(),
-            Reliability::Selective if self.acknowledged < self.next => {
-                self.again.insert(self.acknowledged);
-            }
-            Reliability::Selective => {}
+            Reliability::Selective => self.is_question_due = true,
         }
         Ok(())
     }
@@ -327,7 +385,7 @@ impl Requester {
         if self.waiting {
             out.cancel_timer(QueuePairTimer::ReceiverNotReady);
         }
-        (self.retry_armed, self.waiting) = (false, false);
+        (self.retry_armed, self.waiting, self.is_question_due) = (false, false, false);
         while let Some(work) = self.queue.pop_front() {
             out.complete(Completion::Failed { id: work.request.id, failure });
             failure = Failure::Flushed;
@@ -338,17 +396,23 @@ impl Requester {
     }
 
     /// Everything before `count` has arrived. Progress starts the retry budgets and the timer anew.
-    fn advance<P: Payload>(&mut self, config: &QueuePairConfig, count: u64, out: &mut impl QueuePairSink<P>) {
+    fn advance<P: Payload>(
+        &mut self,
+        now: Instant,
+        config: &QueuePairConfig,
+        count: u64,
+        out: &mut impl QueuePairSink<P>,
+    ) {
         if count == self.acknowledged {
             return;
         }
+        self.round_trip.acknowledged(count, now);
+        self.is_question_due = false;
         // Numbers that are skipped are acknowledged with what comes before them.
         let open = self.queue.iter().find(|work| count < work.end);
         let count = open.map_or(self.posted, |work| count.max(work.first));
         self.acknowledged = count;
-        while self.again.first().is_some_and(|&again| again < count) {
-            self.again.pop_first();
-        }
+        while self.again.pop_before(count).is_some() {}
         self.retries_left = config.retry_count;
         self.rnr_retries_left = config.rnr_retry_count;
         if self.waiting {
@@ -364,7 +428,7 @@ impl Requester {
         self.sent = self.sent.max(count);
         self.retry_armed = self.acknowledged < self.sent;
         if self.retry_armed {
-            out.set_timer(QueuePairTimer::Retry, config.retry_timeout);
+            self.arm(config, out);
         } else {
             out.cancel_timer(QueuePairTimer::Retry);
         }
@@ -394,6 +458,7 @@ impl Requester {
     /// Sends again from the oldest packet that is not acknowledged.
     fn go_back(&mut self) {
         self.again.clear();
+        self.round_trip.forget();
         self.cursor = 0;
         self.move_next(self.acknowledged);
     }
@@ -446,14 +511,18 @@ impl Requester {
         }
         assert!(
             self.again
-                .iter()
-                .all(|again| (self.acknowledged..self.next).contains(again) && self.is_carried(*again)),
+                .numbers()
+                .all(|again| (self.acknowledged..self.next).contains(&again) && self.is_carried(again)),
             "what goes out again has gone out and is not acknowledged"
         );
         assert!(!self.retry_armed || self.acknowledged < self.sent, "a timer for nothing");
         assert!(!self.waiting || !self.retry_armed, "both timers run");
+        assert!(!self.is_question_due || self.acknowledged < self.sent, "a question about nothing");
         assert!(
-            self.next == self.acknowledged || self.retry_armed || !self.again.is_empty(),
+            self.next == self.acknowledged
+                || self.retry_armed
+                || self.is_question_due
+                || !self.again.is_empty(),
             "packets are on the wire, and no timer watches them"
         );
     }

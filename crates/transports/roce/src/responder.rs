@@ -1,12 +1,13 @@
 //! The receiving half: executes packets in the order of their PSNs, once each, and acknowledges them (InfiniBand
 //! Architecture 9.7.4 and 9.7.5). Packets that come early are dropped, or kept where reliability is selective.
 
+use crate::early::Early;
 use crate::packet::{Kind, Request};
 use crate::{DropReason, Mutation, QueuePairConfig, QueuePairSink, Reliability};
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use quincunx_collective::Payload;
-use quincunx_engine::Frame;
 use quincunx_engine::verbs::{Completion, Failure, Memory, ReceiveRequest, RegionId, Slice};
+use quincunx_engine::{Frame, Missing};
 use quincunx_units::Instant;
 use quincunx_wire::aeth::{NO_CREDITS, credit_code, credits};
 use quincunx_wire::{Aeth, NakCode, Operation, Psn, Reth, RoceHeader, Syndrome};
@@ -61,22 +62,15 @@ pub(crate) struct Responder<P> {
     nak_sent: bool,
     message: Message,
     /// Packets behind `expected` that have arrived, by count; none unless reliability is selective.
-    early: BTreeMap<u64, Early<P>>,
+    early: Early<P>,
     /// Everything from here on has neither arrived nor been asked for.
     reached: u64,
-    /// Packets before `reached` that have not arrived, and when they were asked for last.
-    missing: BTreeMap<u64, Instant>,
+    /// Packets before `reached` that have not arrived.
+    missing: Missing,
     /// Packets before it came too early to be kept, where reliability is selective: asked for when there is room for them.
     turned_away: u64,
     /// Messages that the peer may still send by what it has been told of receive requests; nothing if it has not been told.
     told: Option<u32>,
-}
-
-/// A packet that has arrived before one that comes before it.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Early<P> {
-    header: RoceHeader,
-    payload: P,
 }
 
 impl<P: Payload> Responder<P> {
@@ -88,9 +82,9 @@ impl<P: Payload> Responder<P> {
             message_sequence: 0,
             nak_sent: false,
             message: Message::None,
-            early: BTreeMap::new(),
+            early: Early::default(),
             reached: crate::first_count(config.expected_psn),
-            missing: BTreeMap::new(),
+            missing: Missing::default(),
             turned_away: 0,
             told: None,
         }
@@ -147,7 +141,7 @@ impl<P: Payload> Responder<P> {
     ) {
         self.go_on_at(self.expected + packets);
         // What came early is behind what is expected, but for one packet at most: that one is asked for once more.
-        let came_early = self.early.remove(&self.expected).is_some();
+        let came_early = self.early.forget(self.expected);
         if self.nak_sent || came_early {
             self.answer(config, Syndrome::Nak(NakCode::SequenceError), out);
         }
@@ -157,12 +151,8 @@ impl<P: Payload> Responder<P> {
     fn go_on_at(&mut self, count: u64) {
         self.expected = count;
         self.reach(count);
-        if !self.early.is_empty() {
-            self.early = self.early.split_off(&count);
-        }
-        if !self.missing.is_empty() {
-            self.missing = self.missing.split_off(&count);
-        }
+        self.early.forget_before(count);
+        self.missing.forget_before(count);
     }
 
     /// Ends all receive requests: the oldest with `failure`, the others as flushed.
@@ -187,6 +177,11 @@ impl<P: Payload> Responder<P> {
         out: &mut impl QueuePairSink<P>,
     ) -> Result<(), Failure> {
         let count = frame.header.psn.to_count_near(self.expected);
+        let is_question = P::view_length(frame.payload) == 0 && frame.header.operation == Operation::QUESTION;
+        if is_question && config.reliability == Reliability::Selective {
+            self.answer_question(now, config, count, out);
+            return Ok(());
+        }
         if count < self.expected && config.mutation != Some(Mutation::NoDuplicateCheck) {
             // Executed before; the acknowledge was lost, or is on its way (9.7.5.1.4).
             self.tell_credits(config, out);
@@ -210,17 +205,52 @@ impl<P: Payload> Responder<P> {
             return Ok(());
         }
         self.execute(config, frame, memory, out)?;
-        while let Some(early) = self.early.remove(&self.expected) {
-            let payload = early.payload.view(0..early.payload.length());
-            self.execute(config, Frame { header: &early.header, payload }, memory, out)?;
+        while let Some((header, payload)) = self.early.take(self.expected) {
+            let view = payload.view(0..payload.length());
+            self.execute(config, Frame { header: &header, payload: view }, memory, out)?;
+            self.early.give_back(payload);
         }
         self.reach(self.expected);
         self.ask_for_turned_away(now, config, out);
         if !self.missing.is_empty() {
-            self.missing = self.missing.split_off(&self.expected);
+            self.missing.arrived(count, now);
+            self.missing.forget_before(self.expected);
             self.ask_again(now, config, out);
         }
         Ok(())
+    }
+
+    /// The peer has sent all packets up to `newest`: what has not arrived is asked for.
+    fn answer_question(
+        &mut self,
+        now: Instant,
+        config: &QueuePairConfig,
+        newest: u64,
+        out: &mut impl QueuePairSink<P>,
+    ) {
+        if newest < self.expected || config.credits {
+            self.tell_credits(config, out);
+        }
+        let end = (newest + 1).min(self.expected + u64::from(config.window));
+        for count in (self.expected..end).filter(|count| !self.early.contains(*count)) {
+            self.ask_for(config, count, out);
+            self.missing.ask(count, now);
+        }
+        self.reach(end);
+    }
+
+    /// Asks for all before `end` of which was not known that they are missing.
+    fn note_missing(
+        &mut self,
+        now: Instant,
+        config: &QueuePairConfig,
+        end: u64,
+        out: &mut impl QueuePairSink<P>,
+    ) {
+        for missing in self.reached.max(self.expected)..end {
+            self.ask_for(config, missing, out);
+            self.missing.ask(missing, now);
+        }
     }
 
     /// Keeps a packet that comes before one that is missing, and asks for those of which that was not known.
@@ -236,17 +266,13 @@ impl<P: Payload> Responder<P> {
             self.turned_away = self.turned_away.max(count + 1);
             return out.drop_frame(DropReason::OutOfSequence);
         }
-        if self.early.contains_key(&count) {
+        if self.early.contains(count) {
             return out.drop_frame(DropReason::Duplicate);
         }
-        for missing in self.reached.max(self.expected)..count {
-            self.ask_for(config, missing, out);
-            self.missing.insert(missing, now);
-        }
-        self.missing.remove(&count);
+        self.note_missing(now, config, count, out);
+        self.missing.arrived(count, now);
         self.reach(count + 1);
-        let early = Early { header: *frame.header, payload: P::from_view(frame.payload) };
-        self.early.insert(count, early);
+        self.early.keep(count, frame);
     }
 
     /// Asks for packets that were turned away and can be kept now. A peer whose window is ours never sends such; but where several
@@ -261,10 +287,7 @@ impl<P: Payload> Responder<P> {
             return;
         }
         let end = self.turned_away.min(self.expected + u64::from(config.window));
-        for count in self.reached..end {
-            self.ask_for(config, count, out);
-            self.missing.insert(count, now);
-        }
+        self.note_missing(now, config, end, out);
         self.reach(end);
     }
 
@@ -276,21 +299,21 @@ impl<P: Payload> Responder<P> {
         }
     }
 
-    /// Asks once more for what was asked for long ago: it, or the NAK, was lost on the way. Before the sender's time-out, and
-    /// for all of it at once.
+    /// What it misses of what the peer has sent.
+    pub(crate) fn missing(&self) -> &Missing {
+        &self.missing
+    }
+
+    /// Asks once more for what was asked for long ago, for all of it at once.
     fn ask_again(&mut self, now: Instant, config: &QueuePairConfig, out: &mut impl QueuePairSink<P>) {
         let mut missing = core::mem::take(&mut self.missing);
-        for (count, asked) in &mut missing {
-            if now.since(*asked) >= config.retry_timeout / 2 {
-                *asked = now;
-                if config.mutation == Some(Mutation::AsksAgainByAck) {
-                    let syndrome = Syndrome::Ack(NO_CREDITS);
-                    self.answer_at(config, Psn::from_count(*count), syndrome, out);
-                    continue;
-                }
-                self.ask_for(config, *count, out);
+        missing.ask_again(now, config.retry_timeout, |count| {
+            if config.mutation == Some(Mutation::AsksAgainByAck) {
+                self.answer_at(config, Psn::from_count(count), Syndrome::Ack(NO_CREDITS), out);
+            } else {
+                self.ask_for(config, count, out);
             }
-        }
+        });
         self.missing = missing;
     }
 
@@ -320,6 +343,8 @@ impl<P: Payload> Responder<P> {
         };
         if self.lacks_receive(&request) {
             self.nak_sent = true;
+            // What follows does not ask for it once more.
+            self.reach(self.expected + 1);
             self.answer(config, Syndrome::ReceiverNotReady(config.rnr_timer), out);
             out.drop_frame(DropReason::ReceiverNotReady);
             return Ok(());
@@ -458,12 +483,14 @@ impl<P: Payload> Responder<P> {
             "what is asked for is not turned away"
         );
         assert!(
-            self.early.keys().all(|early| (self.expected + 1..self.reached).contains(early)),
+            self.early.numbers().all(|early| (self.expected + 1..self.reached).contains(&early)),
             "what came early is ahead of what is expected, and was noticed"
         );
         assert!(
-            self.missing.keys().all(|missing| (self.expected..self.reached).contains(missing)
-                && !self.early.contains_key(missing)),
+            self.missing
+                .numbers()
+                .all(|missing| (self.expected..self.reached).contains(&missing)
+                    && !self.early.contains(missing)),
             "what is missing was noticed, and has not come"
         );
         match self.message {

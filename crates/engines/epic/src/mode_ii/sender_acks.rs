@@ -28,6 +28,44 @@ impl<P: Payload> ModeII<P> {
         }
     }
 
+    /// A sender asks what has arrived of all that it has sent, up to `newest`: it is asked for what has not come here. While others
+    /// are late whom its packet waits for it hears nothing. What has passed is acknowledged by those it went to, if it is not lost
+    /// there: a sender that asks twice sends that once more.
+    pub(super) fn answer_question(&mut self, edge: usize, newest: u64, out: &mut dyn DatapathSink<P>) {
+        let nak = Syndrome::Nak(NakCode::SequenceError);
+        self.advance_sender_ack(edge);
+        let bit = edge_bit(edge);
+        let SenderAck { position, covered, questioned, .. } = self.sender_acks[edge];
+        if newest < position {
+            if let Some(covered) = covered {
+                acknowledge(&self.config, edge, covered, ACK, out);
+            }
+            return;
+        }
+        let Some(&invocation) = self.table.find(position) else {
+            return acknowledge(&self.config, edge, position, nak, out);
+        };
+        let route = self.place.aggregation(invocation.message.pattern);
+        if let Some(route) = route.filter(|route| route.sources & bit != 0) {
+            let mut is_whole = self.pipe.is_complete(position, route.sources);
+            // It has sent no more than a window.
+            let newest = newest.min(invocation.last).min(position + u64::from(self.config.window) - 1);
+            for sequence in position..=newest {
+                if !self.pipe.has_arrived(sequence, bit) {
+                    acknowledge(&self.config, edge, sequence, nak, out);
+                    is_whole = false;
+                }
+            }
+            if !is_whole {
+                return;
+            }
+        }
+        self.sender_acks[edge].questioned = Some(position);
+        if questioned == Some(position) {
+            acknowledge(&self.config, edge, position, nak, out);
+        }
+    }
+
     /// Passes on to a sender that `sequence` is asked for, or that its receiver is not ready. Both acknowledge what is before it, so
     /// they name what the sender was told of if that is less; but a selective NAK acknowledges nothing. What may be asked for by
     /// many receivers is asked for once.
@@ -59,7 +97,8 @@ impl<P: Payload> ModeII<P> {
 
     /// Moves on to the first packet of a sender that is not known to have arrived. Whether a packet of its was passed.
     fn advance_sender_ack(&mut self, edge: usize) -> bool {
-        let SenderAck { position: before, covered: covered_before, asked } = self.sender_acks[edge];
+        let SenderAck { position: before, covered: covered_before, asked, questioned } =
+            self.sender_acks[edge];
         let (mut position, mut covered) = (before.max(self.table.base()), covered_before);
         while let Some(invocation) = self.table.find(position) {
             let Some(arrived) = self.arrived(edge, invocation) else {
@@ -75,8 +114,9 @@ impl<P: Payload> ModeII<P> {
                 break;
             }
         }
-        self.sender_acks[edge] =
-            SenderAck { position, covered, asked: asked.filter(|asked| position <= *asked) };
+        let [asked, questioned] =
+            [asked, questioned].map(|number| number.filter(|number| position <= *number));
+        self.sender_acks[edge] = SenderAck { position, covered, asked, questioned };
         covered != covered_before
     }
 

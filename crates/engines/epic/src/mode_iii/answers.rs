@@ -35,8 +35,8 @@ impl<P: Payload> ModeIII<P> {
         }
     }
 
-    /// Asks `edge` for what is missing between `from` and `sequence`, as far as that was not known.
-    pub(super) fn note_missing(
+    /// `sequence` has come from `edge` before something from `from` on: asks for what is missing between, as far as that was not known.
+    pub(super) fn overtake(
         &mut self,
         now: Instant,
         edge: usize,
@@ -47,11 +47,47 @@ impl<P: Payload> ModeIII<P> {
         let mut missing = self.next_incoming(edge, self.hops[edge].reached.max(from));
         while let Some(number) = missing.filter(|number| *number < sequence) {
             self.ask_for(edge, number, out);
-            self.missing[edge].insert(number, now);
+            self.missing[edge].ask(number, now);
             missing = self.next_incoming(edge, number + 1);
         }
         let hop = &mut self.hops[edge];
         hop.reached = hop.reached.max(sequence + 1);
+    }
+
+    /// `edge` has sent everything up to `newest`: what has not arrived is asked for.
+    pub(super) fn answer_question(
+        &mut self,
+        now: Instant,
+        edge: usize,
+        newest: u64,
+        out: &mut dyn DatapathSink<P>,
+    ) {
+        let expected = self.skip_incoming(edge, self.hops[edge].expected);
+        if newest < expected {
+            // An ACK that is put off comes by itself.
+            if !self.hops[edge].owed {
+                self.answer_duplicate(edge, newest, out);
+            }
+            return;
+        }
+        if self.table.find(expected).is_none() {
+            // Its control message is missing.
+            return self.answer(edge, Answer::Nak, out);
+        }
+        // What lies beyond the range is called for when there is room.
+        let end = self.aggregation.end().max(self.replication.end()).min(newest + 1);
+        let bit = edge_bit(edge);
+        let mut next = expected;
+        while let Some(number) = self.next_incoming(edge, next).filter(|number| *number < end) {
+            let invocation = self.table.find(number).expect("what is known to be sent is in a collective");
+            let route = self.incoming(invocation, bit);
+            if route.is_some_and(|(flow, _)| !self.pipe(flow).has_arrived(number, bit)) {
+                self.ask_for(edge, number, out);
+                self.missing[edge].ask(number, now);
+            }
+            next = number + 1;
+        }
+        self.hops[edge].reached = self.hops[edge].reached.max(next);
     }
 
     /// The first number from `sequence` on that `edge` is known to send.
@@ -63,8 +99,7 @@ impl<P: Payload> ModeIII<P> {
             .map(|invocation| sequence.max(invocation.first))
     }
 
-    /// `arrived` has come from `edge`. Asks once more for what was asked for long ago: it, or the NAK, was lost on the way.
-    /// Before the neighbour's time-out, and for all of it at once.
+    /// `arrived` has come from `edge`. Asks once more for what was asked for long ago, for all of it at once.
     pub(super) fn ask_again(
         &mut self,
         now: Instant,
@@ -72,14 +107,12 @@ impl<P: Payload> ModeIII<P> {
         arrived: u64,
         out: &mut dyn DatapathSink<P>,
     ) {
-        let mut missing = core::mem::take(&mut self.missing[edge]).split_off(&self.hops[edge].expected);
-        missing.remove(&arrived);
-        for (&sequence, asked) in &mut missing {
-            if now.since(*asked) >= self.config.resend_timeout / 2 {
-                *asked = now;
-                self.ask_for(edge, sequence, out);
-            }
-        }
+        let hop = &mut self.hops[edge];
+        let mut missing = core::mem::take(&mut self.missing[edge]);
+        missing.arrived(arrived, now);
+        missing.forget_before(hop.expected);
+        hop.round_trip.suppose(&missing);
+        missing.ask_again(now, self.config.resend_timeout, |sequence| self.ask_for(edge, sequence, out));
         self.missing[edge] = missing;
     }
 
@@ -126,7 +159,7 @@ impl<P: Payload> ModeIII<P> {
                 return;
             }
             self.ask_for(edge, number, out);
-            self.missing[edge].insert(number, at);
+            self.missing[edge].ask(number, at);
             next = number + 1;
             self.hops[edge].reached = next;
         }

@@ -4,16 +4,20 @@
 use quincunx_collective::Payload;
 use quincunx_design::DatapathSink;
 use quincunx_engine::verbs::UNLIMITED_RETRIES;
+use quincunx_units::Instant;
+use quincunx_wire::Operation;
 
 use super::{FLOWS, Flow, ModeIII};
-use crate::forward::{expedite, replicate};
+use crate::forward::{expedite, replicate, send};
 use crate::invocation::{EdgeSet, edge_bit, edges_of};
 use crate::mutation::Mutation;
+use crate::pipe::SlotHeader;
 use crate::timers::resend_timer;
 
 impl<P: Payload> ModeIII<P> {
-    /// The time-out of `edge`: sends again from the oldest packet that the neighbour may miss.
-    pub(crate) fn handle_resend_timer(&mut self, edge: usize, out: &mut dyn DatapathSink<P>) {
+    /// The time-out of `edge`: sends again from the oldest packet that the neighbour may miss; where reliability is selective, asks what
+    /// has arrived.
+    pub(crate) fn handle_resend_timer(&mut self, now: Instant, edge: usize, out: &mut dyn DatapathSink<P>) {
         let retry_count = self.config.retry_count;
         let Some(hop) = self.hops.get_mut(edge) else { return };
         if !hop.armed {
@@ -21,7 +25,8 @@ impl<P: Payload> ModeIII<P> {
         }
         hop.armed = false;
         let paused = core::mem::replace(&mut hop.paused, false);
-        if !paused && retry_count != UNLIMITED_RETRIES {
+        let is_long = !paused && hop.expired(now, &self.config);
+        if is_long && retry_count != UNLIMITED_RETRIES {
             hop.silent += 1;
             if hop.silent > retry_count {
                 self.fail(edge, out);
@@ -29,13 +34,19 @@ impl<P: Payload> ModeIII<P> {
             }
         }
         if self.config.selective && !paused {
-            let acked = hop.acked;
-            self.rearm(edge, out);
-            return self.send_again(edge, acked, out);
+            self.ask(edge, out);
+            return self.rearm(edge, out);
         }
         hop.go_back();
         self.rearm(edge, out);
-        self.send_ready(edge_bit(edge), out);
+        self.send_ready(now, edge_bit(edge), out);
+    }
+
+    /// Asks `edge` what has arrived, by the number of the newest packet.
+    fn ask(&self, edge: usize, out: &mut dyn DatapathSink<P>) {
+        let hop = &self.hops[edge];
+        let question = SlotHeader { operation: Operation::QUESTION, acknowledge_request: true, length: 0 };
+        send(&self.config, edge, hop.sent - 1, question, P::empty(), out);
     }
 
     /// Whether an edge has gone back, and may want slots for it.
@@ -50,7 +61,7 @@ impl<P: Payload> ModeIII<P> {
     }
 
     /// Retransmission: one packet of an edge that went back.
-    pub(crate) fn handle_transmit_slot(&mut self, edge: usize, out: &mut dyn DatapathSink<P>) {
+    pub(crate) fn handle_transmit_slot(&mut self, now: Instant, edge: usize, out: &mut dyn DatapathSink<P>) {
         if !self.wants_transmit(edge) {
             return;
         }
@@ -59,14 +70,14 @@ impl<P: Payload> ModeIII<P> {
                 // A slot is one frame: the acknowledge takes this one, the packet the next.
                 return self.settle_owed(edge, out);
             }
-            self.send_together(edge_bit(edge), sequence, flow, out);
+            self.send_together(now, edge_bit(edge), sequence, flow, out);
             self.hops[edge].resending = self.sendable(edge).is_some();
         }
     }
 
     /// Sends what has become complete out of `outs`, in order on each edge. Edges that stand at the same number, which
     /// is nearly always all, share the packet.
-    pub(super) fn send_ready(&mut self, outs: EdgeSet, out: &mut dyn DatapathSink<P>) {
+    pub(super) fn send_ready(&mut self, now: Instant, outs: EdgeSet, out: &mut dyn DatapathSink<P>) {
         let mut fresh = 0;
         for edge in edges_of(outs) {
             // What is new follows what is sent again, in transmit slots.
@@ -103,11 +114,18 @@ impl<P: Payload> ModeIII<P> {
                 }
             }
             let Some((sequence, flow)) = next else { return };
-            self.send_together(together, sequence, flow, out);
+            self.send_together(now, together, sequence, flow, out);
         }
     }
 
-    fn send_together(&mut self, together: EdgeSet, sequence: u64, flow: Flow, out: &mut dyn DatapathSink<P>) {
+    fn send_together(
+        &mut self,
+        now: Instant,
+        together: EdgeSet,
+        sequence: u64,
+        flow: Flow,
+        out: &mut dyn DatapathSink<P>,
+    ) {
         for edge in edges_of(together) {
             self.settle_owed(edge, out);
         }
@@ -119,26 +137,61 @@ impl<P: Payload> ModeIII<P> {
         replicate(&self.config, together, sequence, header, view, out);
         for edge in edges_of(together) {
             let hop = &mut self.hops[edge];
+            if self.config.selective && header.acknowledge_request && sequence >= hop.sent {
+                hop.round_trip.sent(sequence, now);
+            }
             hop.cursor = sequence + 1;
             hop.sent = hop.sent.max(hop.cursor);
-            if !hop.armed {
+            let was_due = hop.is_answer_due();
+            if header.acknowledge_request {
+                hop.asked = hop.asked.max(hop.cursor);
+            }
+            if !hop.armed || hop.is_answer_due() && !was_due {
                 self.rearm(edge, out);
             }
         }
     }
 
+    /// The neighbour asks for one packet.
+    pub(super) fn handle_request(
+        &mut self,
+        now: Instant,
+        edge: usize,
+        sequence: u64,
+        out: &mut dyn DatapathSink<P>,
+    ) {
+        if self.send_again(edge, sequence, true, out).is_some() {
+            self.hops[edge].round_trip.asked_for(sequence, now);
+            // It is there, and what it asks for takes a round trip from now.
+            self.rearm(edge, out);
+        }
+    }
+
     /// Sends one packet again that `edge` has been sent and has not acknowledged: `sequence`, or the first after it that
-    /// goes there.
-    pub(super) fn send_again(&self, edge: usize, sequence: u64, out: &mut dyn DatapathSink<P>) {
+    /// goes there. Which that was, if there is one. It may overtake others on the link if nothing before it is missing: the neighbour would
+    /// ask for all that it has overtaken.
+    fn send_again(
+        &mut self,
+        edge: usize,
+        sequence: u64,
+        may_overtake: bool,
+        out: &mut dyn DatapathSink<P>,
+    ) -> Option<u64> {
         let hop = &self.hops[edge];
         if !(hop.acked..hop.cursor).contains(&sequence) || hop.paused || hop.failed {
-            return;
+            return None;
         }
-        if let (_, Some((sequence, flow))) = self.complete_from(edge, sequence) {
-            let pipe = self.pipe(flow);
-            let header = pipe.header(sequence).expect("a complete slot holds something");
+        let (sequence, flow) = self.complete_from(edge, sequence).1?;
+        let pipe = self.pipe(flow);
+        let header = pipe.header(sequence).expect("a complete slot holds something");
+        let header = SlotHeader { acknowledge_request: true, ..header };
+        if may_overtake {
             expedite(&self.config, edge, sequence, header, pipe.view(sequence), out);
+        } else {
+            send(&self.config, edge, sequence, header, pipe.view(sequence), out);
         }
+        self.hops[edge].asked = self.hops[edge].asked.max(sequence + 1);
+        Some(sequence)
     }
 
     /// The packet that `edge` sends next, if it is complete: its number, its pipe.
@@ -181,7 +234,7 @@ impl<P: Payload> ModeIII<P> {
         }
         if hop.acked < hop.sent {
             hop.armed = true;
-            out.set_timer(timer, self.config.resend_timeout);
+            out.set_timer(timer, hop.timeout(&self.config));
         } else if core::mem::replace(&mut hop.armed, false) {
             out.cancel_timer(timer);
         }

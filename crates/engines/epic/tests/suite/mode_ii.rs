@@ -78,6 +78,38 @@ fn whoever_sends_again_is_answered_alone_and_before_other_traffic_if_reliability
 }
 
 #[test]
+fn whoever_asks_is_asked_for_what_has_not_come() {
+    let mut switch = announced(GroupConfig { selective: true, ..star_of_three() }, Pattern::AllReduce);
+    let ask = |switch: &mut Switch, number| hear(switch, 0, number, Operation::QUESTION, 0).told();
+    assert_eq!(ask(&mut switch, 1), [(0, 'N', 1)]);
+    told(&mut switch, 0, 0, answer(ACK));
+    assert_eq!(ask(&mut switch, 0), [(0, 'A', 0)]);
+    assert_eq!(ask(&mut switch, 1), [(0, 'N', 1)]);
+}
+
+#[test]
+fn no_question_asks_for_more_than_a_window() {
+    let mut switch = switch(GroupConfig { selective: true, ..star_of_three() });
+    hear(&mut switch, 0, 0, all_reduce(60), 0);
+    // The first packet of the two has come.
+    assert_eq!(hear(&mut switch, 0, 60, Operation::QUESTION, 0).told(), [(0, 'N', 1)]);
+}
+
+#[test]
+fn whoever_asks_hears_nothing_while_others_are_late_and_is_asked_once_more_if_what_has_passed_is_lost() {
+    let mut switch = announced(GroupConfig { selective: true, ..star_of_three() }, Pattern::AllReduce);
+    told(&mut switch, 0, 0, answer(ACK));
+    let ask = |switch: &mut Switch| hear(switch, 0, 1, Operation::QUESTION, 0).told();
+    for rank in 0..2 {
+        told(&mut switch, rank, 1, DATA);
+    }
+    assert_eq!([ask(&mut switch), ask(&mut switch)], [[], []]);
+    told(&mut switch, 2, 1, DATA);
+    assert_eq!(ask(&mut switch), [], "the sum is on its way");
+    assert_eq!(ask(&mut switch), [(0, 'N', 1)]);
+}
+
+#[test]
 fn who_sends_again_before_the_sum_is_complete_is_not_answered() {
     let mut switch = announced(star_of_three(), Pattern::AllReduce);
     told(&mut switch, 0, 1, DATA);

@@ -8,7 +8,7 @@ use quincunx_collective::Rank;
 use quincunx_design::{Datapath, DatapathTimer};
 use quincunx_engine::verbs::UNLIMITED_RETRIES;
 use quincunx_epic::{DropReason, EdgeConfig, GroupConfig, Mode, Pattern};
-use quincunx_units::{Instant, Packets};
+use quincunx_units::{Duration, Instant, Packets};
 use quincunx_wire::{Endpoint, Operation, QpNumber, Syndrome};
 use std::net::IpAddr;
 
@@ -27,8 +27,12 @@ fn hear(switch: &mut Switch, rank: u16, number: u32, operation: Operation, lengt
 }
 
 fn expire(switch: &mut Switch, timer: DatapathTimer) -> Sent {
+    expire_at(switch, NOW, timer)
+}
+
+fn expire_at(switch: &mut Switch, now: Instant, timer: DatapathTimer) -> Sent {
     let mut sent = Sent::default();
-    switch.handle_timer(NOW, timer, &mut sent);
+    switch.handle_timer(now, timer, &mut sent);
     switch.assert_invariants();
     sent
 }
@@ -71,21 +75,65 @@ fn a_time_out_runs_from_the_first_packet_until_all_are_acknowledged() {
 
 #[test]
 fn what_is_not_acknowledged_in_time_is_sent_again_in_slots_from_the_oldest_on() {
-    let mut switch = two_results(config());
+    let resend_timeout = Duration::from_secs(1);
+    let mut switch = two_results(GroupConfig { resend_timeout, ..config() });
     assert!(!switch.may_want_transmit() && !switch.wants_transmit(0));
     let sent = expire(&mut switch, resend(0));
-    assert_eq!((sent.told(), sent.timers), (vec![], vec![(resend(0), Some(config().resend_timeout))]));
+    assert_eq!((sent.told(), sent.timers), (vec![], vec![(resend(0), Some(resend_timeout))]));
     assert!(switch.may_want_transmit() && !switch.wants_transmit(1));
     assert_eq!(slots(&mut switch, 0), [(0, 'D', 0), (0, 'D', 1)]);
     assert!(!switch.may_want_transmit());
 }
 
 #[test]
-fn with_selective_reliability_a_time_out_sends_the_oldest_packet_alone_and_at_once() {
+fn with_selective_reliability_a_time_out_asks_what_has_arrived_by_the_number_of_the_newest_packet() {
     let mut switch = two_results(GroupConfig { selective: true, ..config() });
-    let sent = expire(&mut switch, resend(0));
-    assert_eq!(sent.told(), [(0, 'D', 0)]);
-    assert!(sent.frames[0].1.is_expedited() && !switch.wants_transmit(0));
+    let asked = expire(&mut switch, resend(0));
+    let [(0, header)] = &asked.frames[..] else { panic!("{:?}", asked.told()) };
+    assert_eq!((header.psn, header.operation), (FIRST.plus(1), Operation::QUESTION));
+    assert!(header.acknowledge_request && !switch.wants_transmit(0));
+}
+
+#[test]
+fn a_neighbour_that_asks_is_asked_for_what_has_not_come() {
+    let mut switch = switch(GroupConfig { selective: true, ..config() });
+    let mut ask = |number| hear(&mut switch, 0, number, Operation::QUESTION, 0).told();
+    assert_eq!(ask(0), [(0, 'N', 0)], "its control message");
+    hear(&mut switch, 0, 0, all_reduce(3), 0);
+    let mut ask = |number| hear(&mut switch, 0, number, Operation::QUESTION, 0).told();
+    assert_eq!(ask(0), [], "its acknowledge is put off");
+    assert_eq!(ask(2), [(0, 'N', 1)], "what lies beyond the range is called for when there is room");
+}
+
+#[test]
+fn with_selective_reliability_the_time_out_of_an_edge_follows_its_round_trip_time() {
+    let mut switch = switch(GroupConfig { selective: true, ..config() });
+    let at = |micros| Instant::ZERO + Duration::from_micros(micros);
+    for rank in 0..2 {
+        deliver(&mut switch, at(1), rank, FIRST, all_reduce(1), 0);
+    }
+    deliver(&mut switch, at(11), 0, FIRST, answer(ACK), 0);
+    deliver(&mut switch, at(20), 0, FIRST.plus(1), DATA, 8);
+    let results = deliver(&mut switch, at(20), 1, FIRST.plus(1), DATA, 8);
+    assert!(results.timers.contains(&(resend(0), Some(Duration::from_micros(15)))), "{:?}", results.timers);
+    let waits = expire_at(&mut switch, at(35), resend(0)).timers;
+    assert_eq!(waits, [(resend(0), Some(Duration::from_micros(30)))]);
+}
+
+#[test]
+fn time_outs_of_an_edge_are_silence_when_together_they_are_the_longest() {
+    let mut switch = switch(GroupConfig { selective: true, retry_count: 0, ..config() });
+    let at = |micros| Instant::ZERO + Duration::from_micros(micros);
+    for rank in 0..2 {
+        deliver(&mut switch, at(1), rank, FIRST, all_reduce(1), 0);
+    }
+    deliver(&mut switch, at(51), 0, FIRST, answer(ACK), 0);
+    for rank in 0..2 {
+        deliver(&mut switch, at(60), rank, FIRST.plus(1), DATA, 8);
+    }
+    // 75 us, and 150; the longest is 200.
+    assert_eq!(expire_at(&mut switch, at(135), resend(0)).unreachable, [0u16; 0]);
+    assert_eq!(expire_at(&mut switch, at(285), resend(0)).unreachable, [0]);
 }
 
 #[test]

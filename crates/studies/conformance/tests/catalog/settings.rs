@@ -27,7 +27,7 @@ const fn setting(name: &'static str, values: &'static [(&'static str, Plain)]) -
 /// All of them. A design is run in those of which it has all parameters; each parameter of a design is in one at least, or in [`FIXED`].
 pub(crate) const SETTINGS: [Setting; 24] = [
     setting("as it is", &[]),
-    setting("selective", &[("group.selective", Yes)]),
+    setting("going back", &[("group.selective", No)]),
     setting("messages", &[("group.message", Number(2))]),
     setting("window 1", &[("group.window", Number(1))]),
     setting("acknowledges", &[("group.message", Number(4)), ("group.acknowledge_every", Number(2))]),

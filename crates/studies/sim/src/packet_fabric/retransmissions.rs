@@ -9,7 +9,8 @@ use quincunx_wire::{Endpoint, Operation, Psn, QpNumber, RoceHeader};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Data frames that a node sends to a queue pair whose number it has sent before, switches at which connections end among the nodes.
+/// Data frames that a node sends to a queue pair whose number it has sent before, switches at which connections end among the nodes. What
+/// has no payload asks what has arrived, and is no data.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Retransmissions {
     /// By node: the queue pairs that it sends to.
@@ -116,7 +117,7 @@ impl Retransmissions {
 
     /// A node sends a frame.
     #[inline]
-    fn sent(&mut self, node: NodeIndex, header: &RoceHeader) {
+    fn sent(&mut self, node: NodeIndex, header: &RoceHeader, is_empty: bool) {
         if matches!(header.operation, Operation::Acknowledge(_) | Operation::CongestionNotification) {
             return;
         }
@@ -125,7 +126,8 @@ impl Retransmissions {
         let Some(place) = sender.place(header.destination, header.destination_qp) else { return };
         sender.last = place;
         let numbers = sender.sent[place].1.get_or_insert_with(|| Numbers::before(header.psn));
-        self.frames += u64::from(numbers.send(header.psn));
+        // What was sent before and is empty now asks what has arrived.
+        self.frames += u64::from(numbers.send(header.psn) && !is_empty);
     }
 }
 
@@ -136,7 +138,7 @@ impl<P: Payload> Observer<Node<P>> for Retransmissions {
 
     #[inline]
     fn sent(&mut self, node: NodeIndex, frame: Frame<'_, RoceHeader, P>) {
-        self.sent(node, frame.header);
+        self.sent(node, frame.header, P::view_length(frame.payload) == 0);
     }
 }
 
@@ -156,7 +158,7 @@ mod tests {
         let sent = remotes.map(|remote| (remote, None)).to_vec();
         let mut counter = Retransmissions { senders: vec![Sender { places, sent, last: 0 }], frames: 0 };
         for &(to, psn) in frames {
-            counter.sent(NodeIndex(0), &header(to, psn, Operation::Send(Position::Only)));
+            counter.sent(NodeIndex(0), &header(to, psn, Operation::Send(Position::Only)), false);
         }
         counter.frames
     }
@@ -179,11 +181,22 @@ mod tests {
     }
 
     #[test]
+    fn a_question_is_no_data() {
+        let remote = Endpoint { ip: [10, 0, 0, 2].into(), qp: QpNumber::new(16) };
+        let sender = Sender { places: [(remote, 0)].into(), sent: vec![(remote, None)], last: 0 };
+        let mut counter = Retransmissions { senders: vec![sender], frames: 0 };
+        for (number, is_empty) in [(0, false), (1, false), (0, true), (1, false)] {
+            counter.sent(NodeIndex(0), &header(2, number, Operation::Send(Position::Only)), is_empty);
+        }
+        assert_eq!(counter.frames, 1);
+    }
+
+    #[test]
     fn acknowledges_and_what_passes_count_nothing() {
         assert_eq!(count(&[(4, 5), (4, 5)]), 0);
         let mut counter = Retransmissions::default();
         let acknowledge = Operation::Acknowledge(Aeth { syndrome: Syndrome::Ack(31), message_sequence: 0 });
-        counter.sent(NodeIndex(0), &header(2, 0, acknowledge));
+        counter.sent(NodeIndex(0), &header(2, 0, acknowledge), true);
         assert_eq!(counter.frames, 0);
     }
 }

@@ -148,9 +148,9 @@ fn loss_on_one_link_costs_all_reduce_the_published_times() {
     }
 }
 
-/// Table 35 at 4 MB, published as 95.99 and 44.60 Gbit/s: one link of eight left with half of its rate. Ours falls further.
+/// Table 35 at 4 MB, published as 95.99 and 44.60 Gbit/s: one link of eight left with half of its rate.
 #[test]
-fn ranks_that_run_ahead_of_a_congested_one_must_be_told_to_slow_down() {
+fn ranks_that_run_ahead_of_a_congested_one_must_be_told_to_slow_down_unless_they_ask() {
     let rate = |changes: &[&str]| {
         let congested = ["link.rate=200Gbit/s", "congestion.background=100Gbit/s", "congestion.dcqcn=true"];
         let scenario = scenario("epic-star8", &[&congested[..], &IDEALISED, changes].concat());
@@ -159,9 +159,14 @@ fn ranks_that_run_ahead_of_a_congested_one_must_be_told_to_slow_down() {
     };
     let ahead = ["group.run_ahead=true", "group.slots=256"];
     let silent = "group.synchronize_rates=false";
-    let [told, untold] = [rate(&ahead), rate(&[ahead[0], ahead[1], silent])];
+    let going_back = ["group.selective=false", "group.retry_timeout=300us"];
+    let told = rate(&ahead);
     assert!((told / 95.99 - 1.0).abs() < 0.15, "{told}");
-    assert!(untold < 44.60, "{untold}");
+    let untold = rate(&[&ahead[..], &[silent], &going_back].concat());
+    assert!((untold / 44.60 - 1.0).abs() < 0.15, "{untold}");
+    // By selective repeat whoever hears nothing asks, which is as good as being told.
+    let asking = rate(&[&ahead[..], &[silent]].concat());
+    assert!((asking / told - 1.0).abs() < 0.01, "{asking}, and {told} where ranks are told to slow down");
     // Windows that wait for results keep the ranks together, whatever the switch says.
     let together = rate(&[]);
     assert_eq!(together, rate(&[silent]));

@@ -6,7 +6,7 @@ use quincunx_design::FabricKind;
 use quincunx_designs::CATALOG;
 use quincunx_scenario::{Document, Scenario};
 use quincunx_sim::packet_fabric::{Row, SimulationError, simulate};
-use quincunx_units::ByteCount;
+use quincunx_units::{ByteCount, Duration};
 
 use crate::requests::{lengths, request, scenario};
 
@@ -194,6 +194,31 @@ fn what_is_lost_is_counted_when_it_is_sent_again() {
             let row = run(&scenario("star-4", &changes), design, Collective::AllGather, 64 << 10);
             assert!(row.lost > 0 && row.retransmitted > 0, "{design} {selective}: {} lost", row.lost);
         }
+    }
+}
+
+/// Acknowledges come once a message there, which takes longer to leave than a round trip.
+#[test]
+fn nothing_is_sent_again_in_vain_where_acknowledges_are_rare_and_links_are_slow() {
+    let slow = ["link.rate=500Mbit/s", "link.latency=50us", "group.acknowledge_every=16", "group.mtu=1KiB"];
+    for design in ["epic-1", "epic-2", "epic-3", "ring"] {
+        let row = run(&scenario("star-4", &slow), design, Collective::AllReduce, MIB);
+        assert_eq!(row.retransmitted, 0, "{design}");
+    }
+}
+
+/// As long as the default time-out, 20 ms, no loss costs.
+#[test]
+fn losses_cost_round_trips_and_not_time_outs() {
+    for design in ["epic-1", "epic-2", "epic-3", "ring", "direct"] {
+        let lossy = run(
+            &scenario("epic-star8", &["loss.links=8", "loss.probability=5%"]),
+            design,
+            Collective::AllReduce,
+            4 * MIB,
+        );
+        assert!(lossy.lost > 1000, "{design}: {} lost", lossy.lost);
+        assert!(lossy.time < Duration::from_millis(2), "{design}: {}", lossy.time);
     }
 }
 

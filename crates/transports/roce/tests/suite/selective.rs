@@ -1,7 +1,7 @@
 //! Selective reliability as a specification: what is missing is sent again, and nothing else. The test plays the peer.
 
 use crate::common::bench::Bench;
-use crate::common::{ALICE_PSN, BOB_PSN, MTU, alice, receive, send, slice};
+use crate::common::{ALICE_PSN, BOB_PSN, MTU, RETRY_TIMEOUT, alice, receive, send, slice};
 use quincunx_engine::verbs::{Completion, WorkId};
 use quincunx_roce::{DropReason, QueuePairConfig, QueuePairTimer, Reliability};
 use quincunx_units::{Duration, Instant};
@@ -105,13 +105,159 @@ fn a_request_for_one_packet_acknowledges_none_before_it() {
     assert_eq!(bench.out.completions, []);
 }
 
-#[test]
-fn a_time_out_sends_the_oldest_packet_alone() {
+/// A sender of three packets, after a time-out.
+fn timed_out() -> Bench {
     let mut bench = selective();
     let region = bench.region(3 * MTU);
     bench.qp.post_send(send(1, slice(region, 0, 3 * MTU)), &bench.memory).unwrap();
     bench.transmit_all();
-    bench.ack(ALICE_PSN);
     bench.fire(QueuePairTimer::Retry);
-    assert_eq!(bench.transmit_all(), [ALICE_PSN.plus(1)]);
+    bench
+}
+
+#[test]
+fn after_a_time_out_the_peer_is_asked_by_the_number_of_the_newest_packet() {
+    let mut bench = timed_out();
+    assert_eq!(bench.transmit_all(), [ALICE_PSN.plus(2)]);
+    let (header, payload) = bench.out.frames.last().unwrap();
+    assert_eq!(header.operation, Operation::QUESTION);
+    assert!(header.acknowledge_request && payload.is_empty());
+    assert_eq!(retry(&bench), Some(RETRY_TIMEOUT));
+}
+
+#[test]
+fn what_arrives_before_it_is_asked_ends_the_question() {
+    let mut bench = timed_out();
+    bench.ack(ALICE_PSN);
+    assert_eq!(bench.transmit_all(), []);
+    bench.fire(QueuePairTimer::Retry);
+    assert_eq!(bench.transmit_all(), [ALICE_PSN.plus(2)]);
+}
+
+#[test]
+fn whoever_is_asked_says_what_has_arrived_and_asks_for_what_has_not() {
+    let mut bench = selective();
+    let region = bench.blank(8 * MTU);
+    bench.qp.post_receive(receive(1, slice(region, 0, 8 * MTU)), &bench.memory).unwrap();
+    let ask = |bench: &mut Bench, newest| {
+        bench.out.frames.clear();
+        bench.asking_frame(BOB_PSN.plus(newest), Operation::QUESTION, &[]);
+        bench.answers().into_iter().map(|(psn, syndrome, _)| (psn, syndrome)).collect::<Vec<_>>()
+    };
+    let nak = Syndrome::Nak(NakCode::SequenceError);
+    bench.frame(BOB_PSN, Operation::Send(Position::First), &[1; MTU]);
+    assert_eq!(ask(&mut bench, 0), [(BOB_PSN, Syndrome::Ack(31))]);
+    bench.frame(BOB_PSN.plus(2), Operation::Send(Position::Middle), &[1; MTU]);
+    // Number 1 was asked for when number 2 came: that was lost.
+    let missing = [(BOB_PSN.plus(1), nak), (BOB_PSN.plus(3), nak)];
+    assert_eq!(ask(&mut bench, 3), missing);
+}
+
+#[test]
+fn no_question_asks_for_more_than_a_window() {
+    let mut bench = selective();
+    bench.asking_frame(BOB_PSN.plus(1 << 20), Operation::QUESTION, &[]);
+    let asked: Vec<_> = bench.answers().iter().map(|&(psn, syndrome, _)| (psn, syndrome)).collect();
+    assert_eq!(asked, [0, 1, 2, 3].map(|number| (BOB_PSN.plus(number), SEQUENCE_ERROR)));
+}
+
+#[test]
+fn what_there_was_no_receive_request_for_is_not_asked_for_by_what_follows() {
+    let mut bench = selective();
+    for number in 0..2 {
+        bench.frame(BOB_PSN.plus(number), Operation::Send(Position::Only), &[1; MTU]);
+    }
+    let told: Vec<_> = bench.answers().iter().map(|&(psn, syndrome, _)| (psn, syndrome)).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(matches!(told[0], (BOB_PSN, Syndrome::ReceiverNotReady(_))), "{told:?}");
+}
+
+/// A sender of messages of one packet, the first of which is answered after 10 us.
+fn measured() -> Bench {
+    let mut bench = selective();
+    let region = bench.region(8 * MTU);
+    bench.now = at(1);
+    for id in 0..8 {
+        bench.qp.post_send(send(id as u64, slice(region, id * MTU, MTU)), &bench.memory).unwrap();
+    }
+    // The window of four: none asks for an acknowledge but the last one.
+    assert_eq!(bench.transmit_all().len(), 4);
+    bench.now = at(11);
+    bench.ack(ALICE_PSN.plus(3));
+    bench
+}
+
+fn at(micros: u64) -> Instant {
+    Instant::ZERO + Duration::from_micros(micros)
+}
+
+fn retry(bench: &Bench) -> Option<Duration> {
+    bench.out.armed.get(&QueuePairTimer::Retry).copied()
+}
+
+#[test]
+fn the_time_out_follows_the_round_trip_time() {
+    let mut bench = selective();
+    let region = bench.region(MTU);
+    bench.qp.post_send(send(1, slice(region, 0, MTU)), &bench.memory).unwrap();
+    bench.transmit_all();
+    assert_eq!(retry(&bench), Some(RETRY_TIMEOUT));
+    let mut bench = measured();
+    bench.transmit_all();
+    assert_eq!(retry(&bench), Some(Duration::from_micros(15)));
+}
+
+#[test]
+fn time_outs_use_up_the_retry_budget_when_together_they_are_the_longest() {
+    let mut bench = measured();
+    // 15, 30 and 60 us are a longest one; then two more of 100 us are allowed.
+    for after in [15, 30, 60, 100, 100] {
+        bench.transmit_all();
+        assert_eq!(retry(&bench), Some(Duration::from_micros(after)));
+        assert!(!bench.qp.has_failed());
+        bench.fire(QueuePairTimer::Retry);
+    }
+    assert!(bench.qp.has_failed());
+}
+
+#[test]
+fn a_lost_request_is_repeated_when_an_answer_would_have_come() {
+    let mut bench = selective();
+    let region = bench.blank(8 * MTU);
+    bench.qp.post_receive(receive(1, slice(region, 0, 8 * MTU)), &bench.memory).unwrap();
+    let mut arrive = |micros, number, position| {
+        bench.now = at(micros);
+        bench.frame(BOB_PSN.plus(number), Operation::Send(position), &[1; MTU]);
+        bench.answers().len()
+    };
+    assert_eq!(arrive(1, 1, Position::Middle), 1);
+    // The answer has taken 10 us; one is waited for for 30.
+    assert_eq!(arrive(11, 0, Position::First), 1);
+    assert_eq!(arrive(12, 3, Position::Middle), 2);
+    assert_eq!(arrive(41, 4, Position::Middle), 2);
+    assert_eq!(arrive(42, 5, Position::Middle), 3);
+}
+
+#[test]
+fn what_the_peer_asks_for_is_given_a_round_trip_before_the_time_out() {
+    let mut bench = measured();
+    bench.transmit_all();
+    bench.out.armed.clear();
+    bench.nak(ALICE_PSN.plus(4), NakCode::SequenceError);
+    assert_eq!(retry(&bench), Some(Duration::from_micros(15)));
+}
+
+/// Go-back-N costs a window each time, and peers may be NICs: it waits for as long as it is told to.
+#[test]
+fn without_selective_reliability_the_time_out_is_as_configured() {
+    let retry_timeout = Duration::from_secs(1);
+    let mut bench = Bench::new(QueuePairConfig { retry_timeout, ..alice() });
+    let region = bench.region(2 * MTU);
+    for (id, micros) in [(0, 1), (1, 5)] {
+        bench.now = at(micros);
+        bench.qp.post_send(send(id, slice(region, id as usize * MTU, MTU)), &bench.memory).unwrap();
+        bench.transmit_all();
+        assert_eq!(retry(&bench), Some(retry_timeout));
+        bench.ack(ALICE_PSN.plus(id as u32));
+    }
 }

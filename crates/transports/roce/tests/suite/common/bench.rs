@@ -44,7 +44,7 @@ pub(crate) struct Bench {
     pub(crate) qp: QueuePair<Bytes>,
     pub(crate) memory: Memory<Bytes>,
     pub(crate) out: Answers,
-    /// When frames come.
+    /// When frames come and go, and timers fire.
     pub(crate) now: Instant,
 }
 
@@ -76,7 +76,7 @@ impl Bench {
     pub(crate) fn transmit_all(&mut self) -> Vec<Psn> {
         let before = self.out.frames.len();
         while self.qp.wants_transmit() {
-            self.qp.transmit(Instant::ZERO, &self.memory, &mut self.out);
+            self.qp.transmit(self.now, &self.memory, &mut self.out);
             self.qp.assert_invariants();
         }
         self.out.frames[before..].iter().map(|(header, _)| header.psn).collect()
@@ -118,7 +118,7 @@ impl Bench {
 
     pub(crate) fn fire(&mut self, timer: QueuePairTimer) {
         self.out.armed.remove(&timer);
-        self.qp.handle_timer(Instant::ZERO, timer, &mut self.out);
+        self.qp.handle_timer(self.now, timer, &mut self.out);
         self.qp.assert_invariants();
     }
 

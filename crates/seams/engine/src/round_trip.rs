@@ -1,0 +1,430 @@
+//! The round-trip time of a connection, measured as it goes, and the time-out that follows from it (RFC 6298; Karn and
+//! Partridge, "Improving Round-Trip Time Estimates in Reliable Transport Protocols", SIGCOMM 1987).
+//!
+//! A sender times one packet at once, from when it leaves until it is answered. What was sent again is not timed. Nor is a packet
+//! that was sent behind a missing one, as its acknowledge waits for that. A receiver times what it asks for once ([`Missing`]).
+//!
+//! There is no least time-out: the 1 s of RFC 6298 and the 1 ms of RFC 9002 are longer than a collective takes. A time-out that comes
+//! too early costs a question, and nothing is sent twice: behind all that it has sent the sender asks what has arrived, and the receiver
+//! asks for what has not. So any progress ends the doubling of time-outs, as in RFC 9002 (6.2.1).
+//!
+//! Where the clock stands still, as in explorations, nothing is measured and nothing here ever changes.
+
+use quincunx_units::{Duration, Instant};
+
+use crate::Sparse;
+
+/// The first time-out, before anything is measured. RFC 6298 begins with 1 s, as a time-out there sends data.
+const FIRST: Duration = Duration::from_micros(300);
+
+/// Time-outs grow to 16 times the first. A peer may have good reason to be silent, such as another who is late; a question is a frame.
+const DOUBLINGS: u8 = 4;
+
+/// What is known of a connection's round-trip time. Packets are numbered in the order in which they leave.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct RoundTrip {
+    estimate: Option<Estimate>,
+    timed: Option<Timed>,
+    /// How often the next time-out is doubled: once for each in a row.
+    backoff: u8,
+    /// How long nothing has been answered, over time-outs in a row, since that was last the longest time-out.
+    waited: Duration,
+}
+
+/// The smoothed time and its mean deviation: SRTT and RTTVAR.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Estimate {
+    smoothed: Duration,
+    deviation: Duration,
+}
+
+impl Estimate {
+    /// With one more measurement. None that took no time: the clock stands still.
+    fn with(before: Option<Self>, time: Duration) -> Option<Self> {
+        let (smoothed, deviation) = match before {
+            _ if time == Duration::ZERO => return before,
+            None => (time, time / 2),
+            Some(Self { smoothed, deviation }) => {
+                let error = if time > smoothed { time - smoothed } else { smoothed - time };
+                ((smoothed * 7 + time) / 8, (deviation * 3 + error) / 4)
+            }
+        };
+        Some(Self { smoothed, deviation })
+    }
+
+    /// An answer that takes longer is worth a question, which costs a frame without payload.
+    fn usual(self) -> Duration {
+        self.smoothed + self.deviation.max(self.smoothed / 4)
+    }
+
+    /// So long nearly every answer takes at most. On a path whose time hardly varies, half of it is left for what has not been seen yet.
+    fn most(self) -> Duration {
+        self.smoothed + (self.deviation * 4).max(self.smoothed / 2)
+    }
+}
+
+/// A packet that is being timed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Timed {
+    number: u64,
+    sent: Instant,
+    /// A packet before it is missing.
+    is_held_up: bool,
+    /// A time-out has passed since.
+    is_late: bool,
+}
+
+impl RoundTrip {
+    /// Packet `number` leaves for the first time, and asks for an answer.
+    pub fn sent(&mut self, number: u64, now: Instant) {
+        if self.timed.is_none() && now > Instant::ZERO {
+            self.timed = Some(Timed { number, sent: now, is_held_up: false, is_late: false });
+        }
+    }
+
+    /// All packets before `arrived` are acknowledged, which is news.
+    pub fn acknowledged(&mut self, arrived: u64, now: Instant) {
+        (self.backoff, self.waited) = (0, Duration::ZERO);
+        let Some(timed) = self.timed.take_if(|timed| timed.number < arrived) else { return };
+        let time = now.since(timed.sent);
+        let time = match self.estimate {
+            _ if timed.is_held_up => return,
+            // The answer may be to what was sent again: a longer time is learnt all the same, but not at once.
+            Some(estimate) if timed.is_late => time.min(estimate.most() * 2),
+            _ => time,
+        };
+        self.estimate = Estimate::with(self.estimate, time);
+    }
+
+    /// The peer asks for packet `number` alone, as something behind it has arrived.
+    pub fn asked_for(&mut self, number: u64, now: Instant) {
+        match &mut self.timed {
+            Some(timed) if number < timed.number => timed.is_held_up = true,
+            Some(Timed { is_late, sent, .. }) => {
+                if !*is_late {
+                    self.estimate = Estimate::with(self.estimate, now.since(*sent));
+                }
+                self.timed = None;
+            }
+            None => {}
+        }
+    }
+
+    /// While nothing that was sent has been answered, what was asked for tells how long answers take.
+    pub fn suppose(&mut self, missing: &Missing) {
+        if self.estimate.is_none() {
+            self.estimate = missing.answers;
+        }
+    }
+
+    /// Packets leave once more, whatever was answered.
+    pub fn forget(&mut self) {
+        self.timed = None;
+    }
+
+    /// Nothing has been answered for a [`timeout`](Self::timeout), and perhaps for others before it. Whether that makes `longest`, after
+    /// which one has heard too little of the peer.
+    pub fn expired(&mut self, now: Instant, timeout: Duration, longest: Duration) -> bool {
+        if now == Instant::ZERO {
+            return true;
+        }
+        if let Some(timed) = &mut self.timed {
+            timed.is_late = true;
+        }
+        self.waited += timeout;
+        let is_long = self.waited >= longest;
+        if is_long {
+            self.waited = Duration::ZERO;
+        }
+        if timeout < longest {
+            self.backoff = DOUBLINGS.min(self.backoff + 1);
+        }
+        is_long
+    }
+
+    /// How long to wait for an answer before a question: the time that it takes with a deviation, doubled by each
+    /// time-out. 0.3 ms at first, and never more than `longest`.
+    pub fn timeout(&self, longest: Duration) -> Duration {
+        doubled(self.estimate.map_or(FIRST, Estimate::usual), self.backoff, longest)
+    }
+}
+
+/// Packets that have not arrived though later ones have, and were asked for.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Missing {
+    asked: Sparse<Asked>,
+    /// How long it takes from a request to the packet.
+    answers: Option<Estimate>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Asked {
+    last: Instant,
+    /// At several times: whose answer a packet is, nobody knows.
+    is_repeated: bool,
+}
+
+impl Missing {
+    /// Packet `number` is asked for, perhaps once more.
+    pub fn ask(&mut self, number: u64, now: Instant) {
+        let is_repeated = self.asked.get(number).is_some_and(|asked| asked.is_repeated || asked.last < now);
+        self.asked.insert(number, Asked { last: now, is_repeated });
+    }
+
+    /// Packet `number` has arrived.
+    pub fn arrived(&mut self, number: u64, now: Instant) {
+        if let Some(asked) = self.asked.remove(number)
+            && !asked.is_repeated
+        {
+            self.answers = Estimate::with(self.answers, now.since(asked.last));
+        }
+    }
+
+    /// Nothing before `number` is missing.
+    pub fn forget_before(&mut self, number: u64) {
+        while self.asked.pop_before(number).is_some() {}
+    }
+
+    /// Nothing is missing.
+    pub fn clear(&mut self) {
+        self.asked.clear();
+    }
+
+    /// Whether nothing is missing.
+    pub fn is_empty(&self) -> bool {
+        self.asked.is_empty()
+    }
+
+    /// What is missing, in order.
+    pub fn numbers(&self) -> impl Iterator<Item = u64> {
+        self.asked.numbers()
+    }
+
+    /// Asks once more, by `ask`, for what was lost, or whose request was: all that was asked for longer ago than an answer takes, or
+    /// than half of `longest`, the sender's longest time-out. The wait does not double: where an answer takes several peers, one loss
+    /// after the other is what it waits for.
+    pub fn ask_again(&mut self, now: Instant, longest: Duration, mut ask: impl FnMut(u64)) {
+        let patience = self.answers.map_or(longest, Estimate::most).min(longest / 2);
+        for (number, asked) in self.asked.iter_mut() {
+            if now.since(asked.last) >= patience {
+                *asked = Asked { last: now, is_repeated: true };
+                ask(number);
+            }
+        }
+    }
+}
+
+/// `time`, doubled so many times, and `longest` at most.
+fn doubled(time: Duration, times: u8, longest: Duration) -> Duration {
+    let mut doubled = time;
+    for _ in 0..times {
+        if doubled >= longest {
+            break;
+        }
+        doubled = doubled * 2;
+    }
+    doubled.min(longest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    const LONGEST: Duration = Duration::from_millis(20);
+    const NONE: [u64; 0] = [];
+
+    fn at(micros: u64) -> Instant {
+        Instant::ZERO + Duration::from_micros(micros)
+    }
+
+    /// A time-out: how long it was, and whether that and those before it were long enough to count.
+    fn expire(round_trip: &mut RoundTrip) -> (Duration, bool) {
+        let timeout = round_trip.timeout(LONGEST);
+        (timeout, round_trip.expired(at(1), timeout, LONGEST))
+    }
+
+    fn overdue(missing: &mut Missing, now: Instant) -> Vec<u64> {
+        let mut overdue = Vec::new();
+        missing.ask_again(now, LONGEST, |number| overdue.push(number));
+        overdue
+    }
+
+    /// After one measurement of 100 us.
+    fn measured() -> RoundTrip {
+        let mut round_trip = RoundTrip::default();
+        round_trip.sent(0, at(10));
+        round_trip.acknowledged(1, at(110));
+        round_trip
+    }
+
+    #[test]
+    fn before_the_first_answer_a_fixed_time_out_is_doubled() {
+        let mut round_trip = RoundTrip::default();
+        round_trip.sent(0, at(10));
+        round_trip.acknowledged(0, at(20));
+        let timeouts: [Duration; 6] = core::array::from_fn(|_| expire(&mut round_trip).0);
+        assert_eq!(timeouts, [300, 600, 1_200, 2_400, 4_800, 4_800].map(Duration::from_micros));
+        assert_eq!(RoundTrip::default().timeout(Duration::from_micros(100)), Duration::from_micros(100));
+    }
+
+    #[test]
+    fn the_time_out_is_the_smoothed_time_and_a_deviation() {
+        // RFC 6298, 2.2: 100 us and half of that.
+        assert_eq!(measured().timeout(LONGEST), Duration::from_micros(150));
+        let mut round_trip = measured();
+        round_trip.sent(1, at(200));
+        round_trip.acknowledged(2, at(480));
+        // 2.3: 7/8 of 100 us and 1/8 of 280 us; 3/4 of 50 us and 1/4 of 180 us.
+        assert_eq!(round_trip.timeout(LONGEST), Duration::from_nanos(122_500 + 82_500));
+    }
+
+    #[test]
+    fn a_quarter_of_the_time_is_left_where_it_does_not_vary() {
+        let mut round_trip = measured();
+        for number in 1..50 {
+            round_trip.sent(number, at(200 * number));
+            round_trip.acknowledged(number + 1, at(200 * number + 100));
+        }
+        assert_eq!(round_trip.timeout(LONGEST), Duration::from_micros(125));
+    }
+
+    #[test]
+    fn each_time_out_doubles_the_next_up_to_a_bound_until_something_is_acknowledged() {
+        let mut round_trip = measured();
+        let timeouts: [Duration; 6] = core::array::from_fn(|_| expire(&mut round_trip).0);
+        assert_eq!(timeouts, [150, 300, 600, 1_200, 2_400, 2_400].map(Duration::from_micros));
+        round_trip.acknowledged(2, at(100_100));
+        assert_eq!(round_trip.timeout(LONGEST), Duration::from_micros(150));
+    }
+
+    #[test]
+    fn whoever_has_waited_for_the_longest_time_out_in_parts_has_waited_for_it() {
+        let mut round_trip = measured();
+        // 4.65 ms, and seven times 2.4; from then on 2.4 ms nine times.
+        let counts = [12, 9].map(|most| (1..=most).find(|_| expire(&mut round_trip).1));
+        assert_eq!(counts, [Some(12), Some(9)]);
+    }
+
+    #[test]
+    fn what_timed_out_counts_for_twice_the_time_out_at_most() {
+        let mut round_trip = measured();
+        round_trip.sent(1, at(200));
+        expire(&mut round_trip);
+        round_trip.acknowledged(2, at(5_000));
+        // 7/8 of 100 us and 1/8 of 600 us; 3/4 of 50 us and 1/4 of 500 us.
+        assert_eq!(round_trip.timeout(LONGEST), Duration::from_nanos(162_500 + 162_500));
+    }
+
+    #[test]
+    fn what_timed_out_and_was_asked_for_is_not_measured() {
+        let mut round_trip = measured();
+        round_trip.sent(1, at(200));
+        expire(&mut round_trip);
+        round_trip.asked_for(1, at(5_000));
+        round_trip.acknowledged(2, at(5_100));
+        assert_eq!(round_trip.timeout(LONGEST), Duration::from_micros(150));
+    }
+
+    #[test]
+    fn a_packet_behind_a_missing_one_is_not_measured() {
+        let mut round_trip = measured();
+        round_trip.sent(7, at(200));
+        round_trip.asked_for(6, at(250));
+        round_trip.acknowledged(8, at(5_000));
+        assert_eq!(round_trip.timeout(LONGEST), Duration::from_micros(150));
+    }
+
+    #[test]
+    fn a_request_for_it_or_for_what_was_sent_behind_it_answers_a_packet() {
+        for missing in [7, 9] {
+            let mut round_trip = RoundTrip::default();
+            round_trip.sent(7, at(200));
+            round_trip.asked_for(missing, at(300));
+            assert_eq!(round_trip.timeout(LONGEST), Duration::from_micros(150), "{missing}");
+        }
+    }
+
+    #[test]
+    fn one_packet_at_a_time_is_timed() {
+        let mut round_trip = RoundTrip::default();
+        round_trip.sent(0, at(10));
+        round_trip.sent(1, at(100));
+        round_trip.acknowledged(2, at(110));
+        assert_eq!(round_trip.timeout(LONGEST), Duration::from_micros(150));
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_leaves_no_trace() {
+        for now in [Instant::ZERO, at(5)] {
+            let mut round_trip = RoundTrip::default();
+            round_trip.sent(0, now);
+            round_trip.acknowledged(1, now);
+            assert!(round_trip.expired(Instant::ZERO, FIRST, LONGEST));
+            assert_eq!(round_trip, RoundTrip::default());
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_asked_for_again_when_an_answer_would_have_come() {
+        let mut missing = Missing::default();
+        for number in [3, 4] {
+            missing.ask(number, at(10));
+        }
+        assert_eq!(overdue(&mut missing, at(1_000)), NONE);
+        missing.arrived(3, at(1_010));
+        // The answer took 1 ms; one is waited for for 3 ms.
+        assert_eq!(overdue(&mut missing, at(3_009)), NONE);
+        assert_eq!(overdue(&mut missing, at(3_010)), [4]);
+        assert_eq!(overdue(&mut missing, at(6_009)), NONE);
+        assert_eq!(overdue(&mut missing, at(6_010)), [4]);
+    }
+
+    #[test]
+    fn which_of_two_requests_was_answered_nobody_knows() {
+        let mut missing = Missing::default();
+        missing.ask(3, at(10));
+        missing.ask(3, at(20));
+        missing.arrived(3, at(21));
+        assert_eq!(missing, Missing::default());
+    }
+
+    #[test]
+    fn two_requests_at_once_are_one() {
+        let [mut once, mut twice] = [(); 2].map(|()| Missing::default());
+        once.ask(3, at(10));
+        twice.ask(3, at(10));
+        twice.ask(3, at(10));
+        assert_eq!(once, twice);
+    }
+
+    #[test]
+    fn before_any_answer_half_the_longest_time_out_passes() {
+        let mut missing = Missing::default();
+        missing.ask(3, at(0));
+        assert_eq!(overdue(&mut missing, at(9_999)), NONE);
+        assert_eq!(overdue(&mut missing, at(10_000)), [3]);
+    }
+
+    #[test]
+    fn answers_to_repeated_requests_are_not_measured() {
+        let mut missing = Missing::default();
+        missing.ask(3, at(0));
+        overdue(&mut missing, at(10_000));
+        missing.arrived(3, at(10_001));
+        assert_eq!(missing, Missing::default());
+    }
+
+    #[test]
+    fn who_has_sent_nothing_supposes_what_it_has_seen_of_requests() {
+        let mut missing = Missing::default();
+        missing.ask(3, at(0));
+        missing.arrived(3, at(100));
+        let mut round_trip = RoundTrip::default();
+        round_trip.suppose(&missing);
+        assert_eq!(round_trip.timeout(LONGEST), Duration::from_micros(150));
+        let mut before = measured();
+        before.suppose(&Missing::default());
+        assert_eq!(before, measured());
+    }
+}
