@@ -556,10 +556,9 @@ impl Perf {
             let design = catalog.named(name).ok()?;
             design.defaults().value(STANDARD_VERBS).map(|_| true)
         };
-        let is_standard = self.tuning.transport == Transport::Verbs
-            && self.design.iter().any(|name| can_be_standard(name).unwrap_or(false));
-        let standard = is_standard.then(|| (STANDARD_VERBS, Some("true".to_owned())));
         let is_device = self.tuning.transport == Transport::Verbs;
+        let is_standard = is_device && self.design.iter().any(|name| can_be_standard(name).unwrap_or(false));
+        let standard = is_standard.then(|| (STANDARD_VERBS, Some("true".to_owned())));
         let going_back = is_device.then(|| (SELECTIVE, Some("false".to_owned())));
         let mut changes = Vec::new();
         let short = short.into_iter().chain(standard).chain(going_back);

@@ -160,7 +160,7 @@ impl<P: Payload> ModeIII<P> {
         sequence: u64,
         out: &mut dyn DatapathSink<P>,
     ) {
-        if self.send_again(edge, sequence, true, out).is_some() {
+        if self.send_again(edge, sequence, out) {
             self.hops[edge].round_trip.asked_for(sequence, now);
             // It is there, and what it asks for takes a round trip from now.
             self.rearm(edge, out);
@@ -168,30 +168,19 @@ impl<P: Payload> ModeIII<P> {
     }
 
     /// Sends one packet again that `edge` has been sent and has not acknowledged: `sequence`, or the first after it that
-    /// goes there. Which that was, if there is one. It may overtake others on the link if nothing before it is missing: the neighbour would
-    /// ask for all that it has overtaken.
-    fn send_again(
-        &mut self,
-        edge: usize,
-        sequence: u64,
-        may_overtake: bool,
-        out: &mut dyn DatapathSink<P>,
-    ) -> Option<u64> {
+    /// goes there. Whether there is one.
+    fn send_again(&mut self, edge: usize, sequence: u64, out: &mut dyn DatapathSink<P>) -> bool {
         let hop = &self.hops[edge];
         if !(hop.acked..hop.cursor).contains(&sequence) || hop.paused || hop.failed {
-            return None;
+            return false;
         }
-        let (sequence, flow) = self.complete_from(edge, sequence).1?;
+        let Some((sequence, flow)) = self.complete_from(edge, sequence).1 else { return false };
         let pipe = self.pipe(flow);
         let header = pipe.header(sequence).expect("a complete slot holds something");
         let header = SlotHeader { acknowledge_request: true, ..header };
-        if may_overtake {
-            expedite(&self.config, edge, sequence, header, pipe.view(sequence), out);
-        } else {
-            send(&self.config, edge, sequence, header, pipe.view(sequence), out);
-        }
+        expedite(&self.config, edge, sequence, header, pipe.view(sequence), out);
         self.hops[edge].asked = self.hops[edge].asked.max(sequence + 1);
-        Some(sequence)
+        true
     }
 
     /// The packet that `edge` sends next, if it is complete: its number, its pipe.
