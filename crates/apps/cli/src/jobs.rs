@@ -166,10 +166,11 @@ fn show(found: &JobsMeasurement, errors: &[Duration], alone: &[Duration]) {
         ("tree", Left),
         ("#wrong", Right),
     ];
-    let is_troubled = found.jobs.iter().any(|job| job.marked + job.lost > 0);
+    let is_troubled = found.jobs.iter().any(|job| job.marked + job.lost + job.retransmitted > 0);
     if is_troubled {
         columns.push(("marked", Right));
         columns.push(("lost", Right));
+        columns.push(("again", Right));
     }
     if !errors.is_empty() {
         columns.push(("error(us)", Right));
@@ -202,7 +203,7 @@ fn show(found: &JobsMeasurement, errors: &[Duration], alone: &[Duration]) {
             job.wrong.map_or("-".into(), |wrong| wrong.to_string()),
         ];
         if is_troubled {
-            cells.extend([job.marked.to_string(), job.lost.to_string()]);
+            cells.extend([job.marked, job.lost, job.retransmitted].map(|count| count.to_string()));
         }
         if let Some(error) = errors.get(number) {
             cells.push(format!("{:.1}", error.as_micros_f64()));
@@ -329,6 +330,7 @@ fn row(job: &JobMeasurement, error: Option<&Duration>, alone: Option<&Duration>)
         "switches": job.switches,
         "marked": job.marked,
         "lost": job.lost,
+        "retransmitted": job.retransmitted,
         "wrong": job.wrong,
         "runs_us": runs.collect::<Vec<_>>(),
     });

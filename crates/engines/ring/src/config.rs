@@ -1,6 +1,6 @@
 //! What a rank's program is set up with, and which peers each algorithm needs.
 
-use crate::{Pace, double_tree, halving_doubling, tree};
+use crate::{Pace, TwoTrees, halving_doubling, tree};
 use alloc::vec::Vec;
 use core::fmt;
 use core::mem::discriminant;
@@ -13,6 +13,9 @@ pub const DEFAULT_CHUNK: ByteCount = ByteCount::new(64 * 1024);
 
 /// With the default chunk 1 MiB on its way to a peer: more than a fast link holds.
 pub const DEFAULT_WINDOW: u16 = 16;
+
+/// Pieces that go up and down two trees are short, so that the way is little beside them: as much on its way as elsewhere is more of them.
+const SHORTER: u16 = 4;
 
 /// How hosts compute a collective between them.
 ///
@@ -53,6 +56,8 @@ pub struct Config {
     /// The queue pair to each rank, in rank order; what stands at our own place, and at ranks that the algorithm
     /// does not reach directly, is not looked at. The length is the size of the group.
     pub peers: Vec<Option<QpIndex>>,
+    /// A double tree's: where the rank is in both. None: as of ranks at one switch.
+    pub trees: Option<TwoTrees>,
     /// The longest message: a multiple of 4 bytes, the same at every rank.
     pub chunk: ByteCount,
     /// Messages that may be on their way to a peer or wait in its slots: at least 2, the same at every rank.
@@ -132,18 +137,28 @@ impl Algorithm {
         }
     }
 
+    /// How long a message is, and how many are on their way to a peer, where nobody says.
+    pub const fn pieces(self) -> (ByteCount, u16) {
+        match self {
+            Self::DoubleTree => {
+                (ByteCount::new(DEFAULT_CHUNK.bytes() / SHORTER as u64), DEFAULT_WINDOW * SHORTER)
+            }
+            _ => (DEFAULT_CHUNK, DEFAULT_WINDOW),
+        }
+    }
+
     /// Whether it has one.
     pub fn offers(self, collective: Collective) -> bool {
         self.collectives().iter().any(|one| discriminant(one) == discriminant(&collective))
     }
 
-    /// The ranks that `rank` exchanges messages with in a group of `ranks`, ascending.
+    /// The ranks that `rank` exchanges messages with in a group of `ranks`, ascending; in a double tree, if all are at one switch.
     pub fn peers(self, rank: Rank, ranks: u16) -> Vec<Rank> {
         let ahead = |steps: u16| ((u32::from(rank.0) + u32::from(steps)) % u32::from(ranks)) as u16;
         let mut peers: Vec<Rank> = match self {
             Self::Ring => Vec::from([ahead(ranks - 1), ahead(1)].map(Rank)),
             Self::Tree => tree::neighbours(rank, ranks).collect(),
-            Self::DoubleTree => double_tree::neighbours(rank, ranks),
+            Self::DoubleTree => TwoTrees::over(ranks, None)[rank.index()].neighbours(),
             Self::HalvingDoubling => halving_doubling::neighbours(rank, ranks),
             Self::Direct => (0..ranks).map(Rank).collect(),
         };
@@ -157,15 +172,8 @@ impl Algorithm {
 impl Config {
     /// An eager program with the default chunk and window.
     pub fn new(algorithm: Algorithm, rank: Rank, peers: Vec<Option<QpIndex>>) -> Self {
-        Self {
-            algorithm,
-            rank,
-            peers,
-            chunk: DEFAULT_CHUNK,
-            window: DEFAULT_WINDOW,
-            pace: Pace::Eager,
-            confirm: true,
-        }
+        let (chunk, window) = algorithm.pieces();
+        Self { algorithm, rank, peers, trees: None, chunk, window, pace: Pace::Eager, confirm: true }
     }
 
     /// The peers that the algorithm needs and their queue pairs.
@@ -181,8 +189,12 @@ impl Config {
             return Err(ConfigError::Window { found: self.window });
         }
         let mut needed: Vec<(Rank, QpIndex)> = Vec::new();
-        for peer in self.algorithm.peers(self.rank, ranks as u16) {
-            let Some(qp) = self.peers[peer.index()] else {
+        let peers = match &self.trees {
+            Some(trees) if self.algorithm == Algorithm::DoubleTree => trees.neighbours(),
+            _ => self.algorithm.peers(self.rank, ranks as u16),
+        };
+        for peer in peers {
+            let Some(qp) = self.peers.get(peer.index()).copied().flatten() else {
                 return Err(ConfigError::NoQueuePair { algorithm: self.algorithm, rank: self.rank, peer });
             };
             if needed.iter().any(|(_, other)| *other == qp) {

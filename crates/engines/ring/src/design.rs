@@ -6,6 +6,7 @@ use crate::pace::Pace;
 use crate::program::HostProgram;
 use crate::shared_direct::{SharedDirect, SharedDirectConfig};
 use crate::shared_memory::{SharedRing, SharedRingConfig};
+use crate::two_trees::TwoTrees;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec;
@@ -122,10 +123,10 @@ pub struct HostParams {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pieces {
-    /// The longest message.
-    pub chunk: ByteCount,
-    /// Messages that may be on their way to a peer.
-    pub window: u16,
+    /// The longest message; the algorithm's if it is not said.
+    pub chunk: Option<ByteCount>,
+    /// Messages that may be on their way to a peer; the algorithm's if it is not said.
+    pub window: Option<u16>,
     /// A step begins when what the one before sent is acknowledged, not as soon as its data is there.
     pub lockstep: bool,
     /// A Broadcast, a Reduce and what has no bytes end when all ranks have confirmed that they ask for the same; otherwise when this rank has
@@ -135,15 +136,15 @@ pub struct Pieces {
 
 impl Default for Pieces {
     fn default() -> Self {
-        Self { chunk: DEFAULT_CHUNK, window: DEFAULT_WINDOW, lockstep: false, confirm: true }
+        Self { chunk: None, window: None, lockstep: false, confirm: true }
     }
 }
 
 impl Params for HostParams {
     fn help() -> Vec<Help> {
         let own: [Help; 4] = [
-            ("hosts.chunk", "the longest message"),
-            ("hosts.window", "messages in flight to a peer"),
+            ("hosts.chunk", "the longest message; default: 64KiB, 16KiB in double-tree"),
+            ("hosts.window", "messages in flight to a peer; default: 16, 64 in double-tree"),
             ("hosts.lockstep", "begin a step when all messages of the last one are acknowledged"),
             (
                 "hosts.confirm",
@@ -163,7 +164,8 @@ impl Params for HostParams {
     }
 
     fn check(&self) -> Result<(), Refusal> {
-        let Pieces { chunk, window, .. } = self.hosts;
+        let chunk = self.hosts.chunk.unwrap_or(DEFAULT_CHUNK);
+        let window = self.hosts.window.unwrap_or(DEFAULT_WINDOW);
         if chunk.bytes() == 0 || !chunk.bytes().is_multiple_of(4) {
             return Err(Refusal::new("`hosts.chunk` of a multiple of 4 bytes", chunk, "round it"));
         }
@@ -204,9 +206,8 @@ fn ring(ranks: u16) -> Vec<Connection> {
     }
 }
 
-/// Each rank's connections are to the peers that an algorithm has for it, in their order.
-fn to_peers(algorithm: Algorithm, ranks: u16) -> Vec<Connection> {
-    let neighbours: Vec<Vec<Rank>> = (0..ranks).map(|rank| algorithm.peers(Rank(rank), ranks)).collect();
+/// Each rank's connections are to its neighbours, in their order.
+fn to_neighbours(neighbours: &[Vec<Rank>]) -> Vec<Connection> {
     let end = |rank: Rank, to: Rank| {
         let index = neighbours[rank.index()].iter().position(|peer| *peer == to);
         (Member::Rank(rank), index.expect("neighbours are mutual") as u16)
@@ -215,7 +216,7 @@ fn to_peers(algorithm: Algorithm, ranks: u16) -> Vec<Connection> {
         let above = neighbours[rank.index()].iter().filter(move |peer| **peer > rank);
         above.map(move |peer| Connection::new(end(rank, *peer), end(*peer, rank)))
     };
-    (0..ranks).map(Rank).flat_map(from).collect()
+    (0..neighbours.len() as u16).map(Rank).flat_map(from).collect()
 }
 
 impl Hosts {
@@ -263,6 +264,7 @@ impl Hosts {
     fn program(
         &self,
         params: &HostParams,
+        trees: Option<TwoTrees>,
         context: &GroupContext,
         mutation: Option<Mutation>,
     ) -> Result<HostProgram, Refusal> {
@@ -275,9 +277,11 @@ impl Hosts {
             }
         }
         let Pieces { chunk, window, lockstep, confirm } = params.hosts;
+        let (usual_chunk, usual_window) = self.algorithm.pieces();
+        let (chunk, window) = (chunk.unwrap_or(usual_chunk), window.unwrap_or(usual_window));
         let pace = if lockstep { Pace::Lockstep } else { Pace::Eager };
         let rank = context.rank()?;
-        let config = Config { algorithm: self.algorithm, rank, peers, chunk, window, pace, confirm };
+        let config = Config { algorithm: self.algorithm, rank, peers, trees, chunk, window, pace, confirm };
         let mut program = HostProgram::new(&config).map_err(|error| Refusal::of(&error))?;
         if let Some(mutation) = mutation {
             program.break_rule(mutation);
@@ -288,15 +292,16 @@ impl Hosts {
 
 impl Design for Hosts {
     type Params = HostParams;
-    type RankRole = ();
+    /// Where it is in two trees, if these are the algorithm.
+    type RankRole = Option<TwoTrees>;
     type SwitchRole = ();
 
     fn about(&self) -> &About {
         &self.about
     }
 
-    fn plan(&self, _: &HostParams, placement: &Placement) -> Result<Plan<(), ()>, Refusal> {
-        let ranks = vec![(); usize::from(placement.ranks)];
+    fn plan(&self, _: &HostParams, placement: &Placement) -> Result<Plan<Option<TwoTrees>, ()>, Refusal> {
+        let ranks = vec![None; usize::from(placement.ranks)];
         if let Some(memory) = &placement.memory {
             return Ok(Plan::of_stream(ranks, self.memory_needs(memory)?));
         }
@@ -304,7 +309,16 @@ impl Design for Hosts {
             Algorithm::Ring => ring(placement.ranks),
             // That a rank of a tree could do with fewer depends on the roots that will be asked for.
             Algorithm::Tree | Algorithm::Direct => Connection::full_mesh(placement.ranks),
-            Algorithm::DoubleTree | Algorithm::HalvingDoubling => to_peers(self.algorithm, placement.ranks),
+            Algorithm::DoubleTree => {
+                let trees = TwoTrees::over(placement.ranks, placement.tree.as_ref());
+                let neighbours: Vec<_> = trees.iter().map(TwoTrees::neighbours).collect();
+                let ranks = trees.into_iter().map(Some).collect();
+                return Ok(Plan::new(ranks, to_neighbours(&neighbours)));
+            }
+            Algorithm::HalvingDoubling => {
+                let peers = |rank| self.algorithm.peers(Rank(rank), placement.ranks);
+                to_neighbours(&(0..placement.ranks).map(peers).collect::<Vec<_>>())
+            }
         };
         Ok(Plan::new(ranks, connections))
     }
@@ -312,12 +326,12 @@ impl Design for Hosts {
     fn endpoint<P: Payload>(
         &self,
         params: &HostParams,
-        (): (),
+        trees: Option<TwoTrees>,
         context: &Context<'_>,
     ) -> Result<Endpoint<P>, Refusal> {
         Ok(match &context.place {
             Place::Group(group) => {
-                Endpoint::Program(Box::new(self.program(params, group, context.mutation()?)?))
+                Endpoint::Program(Box::new(self.program(params, trees, group, context.mutation()?)?))
             }
             Place::Memory(memory) => Endpoint::Kernel(self.kernel(memory)?),
         })

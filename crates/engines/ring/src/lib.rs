@@ -38,6 +38,7 @@ mod ring;
 mod shared_direct;
 mod shared_memory;
 mod tree;
+mod two_trees;
 
 pub use config::{Algorithm, Config, ConfigError, DEFAULT_CHUNK, DEFAULT_WINDOW};
 pub use design::{DIRECT, DOUBLE_TREE, HALVING_DOUBLING, HostParams, Hosts, Pieces, RING, TREE};
@@ -49,3 +50,4 @@ pub use quantized_ring::{QuantizedRing, QuantizedRingConfig};
 pub use shared_direct::{SharedDirect, SharedDirectConfig};
 pub use shared_memory::{SharedRing, SharedRingConfig};
 pub use tree::neighbours as tree_neighbours;
+pub use two_trees::TwoTrees;

@@ -9,6 +9,7 @@ use crate::connection::{Credit, Heard, PeerConnection, Slot, SlotId, work};
 use crate::mutation::Mutation;
 use crate::pace::Pace;
 use crate::plan::Plan;
+use crate::two_trees::TwoTrees;
 use crate::{direct, double_tree, halving_doubling, ring, tree};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -54,6 +55,8 @@ enum Change {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct HostProgram {
     algorithm: Algorithm,
+    /// A double tree's.
+    trees: Option<TwoTrees>,
     /// Bytes of a slot.
     chunk: usize,
     pace: Pace,
@@ -86,6 +89,10 @@ impl HostProgram {
         // Connections begin with the peer after us: not all ranks should send to one first.
         let before = peers.iter().filter(|(peer, _)| *peer < config.rank).count();
         peers.rotate_left(before);
+        let at_one_switch =
+            || TwoTrees::over(config.peers.len() as u16, None).swap_remove(config.rank.index());
+        let trees = (config.algorithm == Algorithm::DoubleTree)
+            .then(|| config.trees.clone().unwrap_or_else(at_one_switch));
         let window = usize::from(config.window);
         let mut connection_to = alloc::vec![None; config.peers.len()];
         for (connection, (peer, _)) in peers.iter().enumerate() {
@@ -95,6 +102,7 @@ impl HostProgram {
         let slots = Credit::slots(u32::from(config.window)) as usize;
         Ok(Self {
             algorithm: config.algorithm,
+            trees,
             chunk,
             pace: config.pace,
             plan: Plan::new(config.rank, connection_to, chunk, slots, config.pace),
@@ -179,7 +187,10 @@ impl HostProgram {
         match self.algorithm {
             Algorithm::Ring => ring::plan(&mut self.plan, collective, length, element, confirms),
             Algorithm::Tree => tree::plan(&mut self.plan, collective, length, element, confirms),
-            Algorithm::DoubleTree => double_tree::plan(&mut self.plan, collective, length, element),
+            Algorithm::DoubleTree => {
+                let trees = self.trees.as_ref().expect("a double tree has places");
+                double_tree::plan(&mut self.plan, trees, collective, length, element);
+            }
             Algorithm::HalvingDoubling => halving_doubling::plan(&mut self.plan, length, element),
             Algorithm::Direct => direct::plan(&mut self.plan, collective, length, element, confirms),
         }

@@ -4,7 +4,7 @@
 use crate::Fabric;
 use core::fmt::Debug;
 use core::str::FromStr;
-use quincunx_design::{AnyDesign, Assignment, Transport, Value};
+use quincunx_design::{AnyDesign, Assignment, Transport};
 use quincunx_units::Duration;
 
 /// No queue of a simulation is waited for longer.
@@ -60,8 +60,7 @@ impl Driver for Simulator {
         "simulations"
     }
 
-    /// Each packet is acknowledged, which costs nobody a system call. And a time-out is longer than what all ranks may have under way
-    /// waits in one queue: what is late is not sent again.
+    /// A time-out is longer than what all ranks may have under way waits in one queue: what is late is not sent again.
     fn base(&self, fabric: &Fabric, keys: &[Assignment]) -> Vec<Assignment> {
         let own = Transport::default();
         let window = said(keys, "group.mtu").unwrap_or(own.mtu)
@@ -70,9 +69,7 @@ impl Driver for Simulator {
             * u64::from(fabric.ranks());
         let waits = fabric.slowest_rate().map_or(Duration::ZERO, |rate| rate.time_for(window));
         let retry = waits.clamp(own.retry_timeout, LONGEST_TIMEOUT).to_string();
-        let base: [(&str, Value); 2] =
-            [("group.retry_timeout", retry.into()), ("group.acknowledge_every", 1.into())];
-        base.map(|(key, value)| (key.to_owned(), value)).into()
+        vec![("group.retry_timeout".to_owned(), retry.into())]
     }
 
     fn honours(&self, _: Part) -> bool {
@@ -90,6 +87,7 @@ fn said<T: FromStr>(keys: &[Assignment], wanted: &str) -> Option<T> {
 mod tests {
     use super::*;
     use crate::{Document, Override, Scenario, ScenarioError};
+    use quincunx_design::Value;
     use quincunx_designs::CATALOG;
 
     /// Honours nothing, and has a window of its own.
@@ -126,7 +124,7 @@ mod tests {
         assert_eq!(value(&find("star-2", &["group.window=3"]).unwrap(), "epic-3", "group.window"), 3);
         let mesh = Scenario::find("mesh8", &[], CATALOG).unwrap();
         let every = value(&mesh, "multiwrite", "group.acknowledge_every");
-        assert_eq!(every, 16, "simulations set 1 where nobody says");
+        assert_eq!(every, 16, "as that preset says");
     }
 
     #[test]

@@ -581,7 +581,9 @@ mod tests {
             .map(|key| setting(&scenario, "multiwrite", key).to_string());
         assert_eq!(found, ["100", "16", "4", "\"full\""]);
         let scenario = changed("mesh-2x4", &[]).unwrap();
-        assert_eq!(setting(&scenario, "multiwrite", "group.acknowledge_every"), 1);
+        assert!(setting(&scenario, "multiwrite", "group.acknowledge_every").is_null());
+        let scenario = changed("mesh-2x4", &["link.rate=10Mbit/s"]).unwrap();
+        assert_ne!(setting(&scenario, "multiwrite", "group.retry_timeout"), "20ms");
     }
 
     #[test]

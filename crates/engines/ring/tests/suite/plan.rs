@@ -2,7 +2,7 @@
 
 use quincunx_collective::{LengthOnly, Rank};
 use quincunx_design::{AnyDesign, Design, Member, Placement, Refusal, Settings, Value};
-use quincunx_ring::{Algorithm, DIRECT, HostParams, Hosts, RING, TREE};
+use quincunx_ring::{Algorithm, DIRECT, DOUBLE_TREE, HostParams, Hosts, RING, TREE};
 use quincunx_units::ByteCount;
 use std::collections::BTreeMap;
 
@@ -66,11 +66,16 @@ fn pieces_that_no_rank_could_run_with_are_refused_by_key_before_anybody_is_told(
 
 #[test]
 fn a_rank_without_the_peers_that_it_needs_is_refused() {
+    without_its_last_peer(RING);
+    without_its_last_peer(DOUBLE_TREE);
+}
+
+fn without_its_last_peer(design: Hosts) {
     let settings = Settings::defaults::<HostParams>();
-    let plan = AnyDesign::plan(&RING, &settings, &placement(3)).unwrap();
+    let plan = AnyDesign::plan(&design, &settings, &placement(3)).unwrap();
     let naming = quincunx_design::Naming {
         group: quincunx_collective::GroupId(1),
-        design: "ring".to_string(),
+        design: AnyDesign::name(&design).to_string(),
         version: 1,
         settings,
         fabric: quincunx_design::FabricKind::Ring,
@@ -85,9 +90,9 @@ fn a_rank_without_the_peers_that_it_needs_is_refused() {
     assert_eq!(member, Member::Rank(Rank(1)));
     context.connections.pop();
     let refused =
-        quincunx_design::Parts::<LengthOnly>::endpoint_part(&RING, &quincunx_design::Context::of(&context))
+        quincunx_design::Parts::<LengthOnly>::endpoint_part(&design, &quincunx_design::Context::of(&context))
             .unwrap_err();
-    assert!(refused.to_string().starts_with("expected a queue pair to rank 0"), "{refused}");
+    assert!(refused.to_string().starts_with("expected a queue pair to rank "), "{refused}");
 }
 
 #[test]

@@ -38,15 +38,17 @@ pub struct JobMeasurement {
     pub marked: u64,
     /// Frames of its own that found no room in a queue, or were lost.
     pub lost: u64,
+    /// Data frames that nodes of its group sent more than once.
+    pub retransmitted: u64,
 }
 
 impl JobMeasurement {
-    /// Of a job that ran so, with so many wrong elements, and so many frames that were marked and lost.
+    /// Of a job that ran so, with so many wrong elements, and so many frames that were marked, lost and sent again.
     pub(super) fn of(
         job: Job,
         runs: Vec<[Instant; 2]>,
         wrong: Option<u64>,
-        [marked, lost]: [u64; 2],
+        [marked, lost, retransmitted]: [u64; 3],
     ) -> Self {
         let Job {
             line, name, asked, design, fell_back, switches, collective, reduction, size, hosts, ..
@@ -69,6 +71,7 @@ impl JobMeasurement {
             wrong,
             marked,
             lost,
+            retransmitted,
         };
         measured.bandwidths = collective.bandwidths(ranks, size, ByteCount::new(0), measured.mean());
         measured
@@ -101,6 +104,7 @@ impl JobMeasurement {
             wrong: seeds.iter().map(|job| job.wrong).sum(),
             marked: seeds.iter().map(|job| job.marked).sum(),
             lost: seeds.iter().map(|job| job.lost).sum(),
+            retransmitted: seeds.iter().map(|job| job.retransmitted).sum(),
             ..seeds[0].clone()
         };
         let Self { collective, ranks, size, .. } = pooled;

@@ -250,7 +250,7 @@ impl<'a, P: Data> MemoryJobs<'a, P> {
         let jobs = self
             .jobs
             .into_iter()
-            .map(|Progressed { job, runs, wrong, .. }| JobMeasurement::of(job, runs, wrong, [0, 0]));
+            .map(|Progressed { job, runs, wrong, .. }| JobMeasurement::of(job, runs, wrong, [0; 3]));
         let jobs = jobs.collect();
         let measured = JobsMeasurement { jobs, traffic: Vec::new(), links, time, steps, frames };
         (measured, self.built.simulation.into_observer())

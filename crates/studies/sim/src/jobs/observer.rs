@@ -1,6 +1,6 @@
-//! Observes a run of jobs: whose frames links mark and lose, and when packets of traffic arrive.
+//! Observes a run of jobs: whose frames links mark and lose, and whose are sent again, and when packets of traffic arrive.
 
-use crate::packet_fabric::{Data, stamp};
+use crate::packet_fabric::{Data, Retransmissions, stamp};
 use crate::traffic::Meter;
 use quincunx_driver_des::{Departure, NodeIndex, Observer};
 use quincunx_engine::{Frame, PortId};
@@ -25,6 +25,8 @@ pub(super) struct JobObserver {
     pub(super) owners: BTreeMap<Endpoint, usize>,
     /// By job.
     pub(super) troubled: Vec<Troubled>,
+    /// By job, too.
+    pub(super) retransmissions: Retransmissions,
     /// By stream.
     pub(super) meters: Vec<Meter>,
 }
@@ -32,6 +34,11 @@ pub(super) struct JobObserver {
 impl<P: Data> Observer<Node<P>> for JobObserver {
     fn sees_departures(&self) -> bool {
         self.sees_departures
+    }
+
+    #[inline]
+    fn sent(&mut self, node: NodeIndex, frame: Frame<'_, RoceHeader, P>) {
+        self.retransmissions.sent(node, frame.header, P::view_length(frame.payload) == 0);
     }
 
     fn departed(&mut self, departure: &Departure, frame: Frame<'_, RoceHeader, P>) {

@@ -5,7 +5,7 @@ use super::prepare::Job;
 use super::streams::{Stream, Streaming};
 use super::{JobMeasurement, JobsError, JobsMeasurement, JobsRequest, SharedLink, StreamMeasurement, memory};
 use crate::memory_fabric::MemoryFabric;
-use crate::packet_fabric::{Built, Data, OutputObserver, SimulationError};
+use crate::packet_fabric::{Built, Data, OutputObserver, Retransmissions, SimulationError};
 use crate::progress::ProgressFn;
 use crate::session::{Next, Runs, Session};
 use crate::traffic::Meter;
@@ -79,6 +79,10 @@ impl<P: Data> JobsRun<P> {
         let mut observer = JobObserver {
             sees_departures: loses || congestion.mark_above.is_some(),
             troubled: vec![Troubled::default(); jobs.len()],
+            retransmissions: Retransmissions::of(
+                &cluster,
+                &jobs.iter().map(|job| job.group).collect::<Vec<_>>(),
+            ),
             ..JobObserver::default()
         };
         for (number, job) in jobs.iter().enumerate() {
@@ -229,8 +233,11 @@ impl<P: Data> JobsRun<P> {
         let frames = links.iter().map(|link| link.statistics.frames).sum();
         let steps = self.built.simulation.steps();
         let observer = std::mem::take(&mut self.built.simulation.observer_mut().0);
-        let jobs =
-            self.jobs.into_iter().zip(observer.troubled).map(|(entry, troubled)| entry.measured(troubled));
+        let troubles = observer.troubled.into_iter().zip(observer.retransmissions.frames);
+        let jobs = self.jobs.into_iter().zip(troubles).map(|(entry, (troubled, retransmitted))| {
+            let Troubled { marked, lost } = troubled;
+            JobMeasurement::of(entry.job, entry.runs, entry.wrong, [marked, lost, retransmitted])
+        });
         let starts = request.jobs.traffic().map(|(_, traffic)| Instant::ZERO + traffic.at);
         let payload = request.scenario.packet;
         let streams = self.streams.iter().zip(self.named).zip(observer.meters).zip(starts);
@@ -252,10 +259,6 @@ impl<P> Progressed<P> {
     /// Whether it has not begun.
     fn waits(&self) -> bool {
         self.current.is_none() && self.runs.is_empty()
-    }
-
-    fn measured(self, Troubled { marked, lost }: Troubled) -> JobMeasurement {
-        JobMeasurement::of(self.job, self.runs, self.wrong, [marked, lost])
     }
 }
 

@@ -46,7 +46,7 @@ impl<P: Data> ObservedGroup<P> {
     /// Has what follows be written.
     pub(super) fn observe(&mut self, outputs: Outputs) -> Result<(), SimulationError> {
         let outputs = OutputObserver::new(outputs, self.cluster()).map_err(SimulationError::output)?;
-        *self.simulation_mut().observer_mut() = (Retransmissions::of(self.cluster(), GROUP), outputs);
+        *self.simulation_mut().observer_mut() = (Retransmissions::of(self.cluster(), &[GROUP]), outputs);
         Ok(())
     }
 }

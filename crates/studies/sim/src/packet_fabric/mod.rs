@@ -48,6 +48,7 @@ pub use error::SimulationError;
 pub use group::{Finished, SimulatedGroup};
 pub use medium::{RoceMedium, Surroundings};
 pub(crate) use observer::OutputObserver;
+pub(crate) use retransmissions::Retransmissions;
 pub use row::{LinkUse, Row};
 pub use simulate::{simulate, simulate_with_outputs};
 pub(crate) use traffic::stamp;

@@ -15,19 +15,34 @@ use std::net::IpAddr;
 pub(crate) struct Retransmissions {
     /// By node: the queue pairs that it sends to.
     senders: Vec<Sender>,
-    /// So far.
-    pub(crate) frames: u64,
+    /// So far, by group.
+    pub(crate) frames: Vec<u64>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Sender {
     places: BTreeMap<Endpoint, usize>,
-    sent: Vec<(Endpoint, Option<Numbers>)>,
+    sent: Vec<Sent>,
     /// The place of the frame before.
     last: usize,
 }
 
+/// What a node has sent to a queue pair.
+#[derive(Clone, Debug)]
+struct Sent {
+    remote: Endpoint,
+    /// The place of its group among those that count.
+    group: usize,
+    numbers: Option<Numbers>,
+}
+
 impl Sender {
+    fn new(remotes: impl Iterator<Item = (Endpoint, usize)>) -> Self {
+        let sent: Vec<_> = remotes.map(|(remote, group)| Sent { remote, group, numbers: None }).collect();
+        let places = sent.iter().enumerate().map(|(place, sent)| (sent.remote, place)).collect();
+        Self { places, sent, last: 0 }
+    }
+
     /// Places that are looked at before the map is: most frames go where the one before went, or where the one after that goes.
     const NEAR: usize = 2;
 
@@ -36,7 +51,7 @@ impl Sender {
     fn place(&self, ip: IpAddr, qp: QpNumber) -> Option<usize> {
         let mut place = self.last;
         for _ in 0..Self::NEAR {
-            let (remote, _) = self.sent.get(place)?;
+            let Sent { remote, .. } = self.sent.get(place)?;
             if remote.qp == qp && remote.ip == ip {
                 return Some(place);
             }
@@ -104,20 +119,21 @@ impl Numbers {
 }
 
 impl Retransmissions {
-    /// Of the connections of a group.
-    pub(crate) fn of(cluster: &Cluster, group: GroupId) -> Self {
+    /// Of the connections of groups.
+    pub(crate) fn of(cluster: &Cluster, groups: &[GroupId]) -> Self {
         let of_node = |node| {
-            let sent: Vec<_> =
-                cluster.connections(node, group).map(|connection| (connection.remote, None)).collect();
-            let places = sent.iter().enumerate().map(|(place, (remote, _))| (*remote, place)).collect();
-            Sender { places, sent, last: 0 }
+            let of_group = |(place, &group)| {
+                cluster.connections(node, group).map(move |connection| (connection.remote, place))
+            };
+            Sender::new(groups.iter().enumerate().flat_map(of_group))
         };
-        Self { senders: (0..cluster.wiring().nodes().len()).map(of_node).collect(), frames: 0 }
+        let senders = (0..cluster.wiring().nodes().len()).map(of_node).collect();
+        Self { senders, frames: vec![0; groups.len()] }
     }
 
     /// A node sends a frame.
     #[inline]
-    fn sent(&mut self, node: NodeIndex, header: &RoceHeader, is_empty: bool) {
+    pub(crate) fn sent(&mut self, node: NodeIndex, header: &RoceHeader, is_empty: bool) {
         if matches!(header.operation, Operation::Acknowledge(_) | Operation::CongestionNotification) {
             return;
         }
@@ -125,9 +141,10 @@ impl Retransmissions {
         // What only passes here is somebody else's.
         let Some(place) = sender.place(header.destination, header.destination_qp) else { return };
         sender.last = place;
-        let numbers = sender.sent[place].1.get_or_insert_with(|| Numbers::before(header.psn));
+        let sent = &mut sender.sent[place];
+        let numbers = sent.numbers.get_or_insert_with(|| Numbers::before(header.psn));
         // What was sent before and is empty now asks what has arrived.
-        self.frames += u64::from(numbers.send(header.psn) && !is_empty);
+        self.frames[sent.group] += u64::from(numbers.send(header.psn) && !is_empty);
     }
 }
 
@@ -154,13 +171,12 @@ mod tests {
 
     fn count(frames: &[(u8, u32)]) -> u64 {
         let remotes = [2, 3].map(|to| Endpoint { ip: [10, 0, 0, to].into(), qp: QpNumber::new(16) });
-        let places = remotes.iter().copied().zip(0..).collect();
-        let sent = remotes.map(|remote| (remote, None)).to_vec();
-        let mut counter = Retransmissions { senders: vec![Sender { places, sent, last: 0 }], frames: 0 };
+        let senders = vec![Sender::new(remotes.into_iter().zip([0, 1]))];
+        let mut counter = Retransmissions { senders, frames: vec![0; 2] };
         for &(to, psn) in frames {
             counter.sent(NodeIndex(0), &header(to, psn, Operation::Send(Position::Only)), false);
         }
-        counter.frames
+        counter.frames.iter().sum()
     }
 
     #[test]
@@ -183,12 +199,12 @@ mod tests {
     #[test]
     fn a_question_is_no_data() {
         let remote = Endpoint { ip: [10, 0, 0, 2].into(), qp: QpNumber::new(16) };
-        let sender = Sender { places: [(remote, 0)].into(), sent: vec![(remote, None)], last: 0 };
-        let mut counter = Retransmissions { senders: vec![sender], frames: 0 };
+        let senders = vec![Sender::new([(remote, 0)].into_iter())];
+        let mut counter = Retransmissions { senders, frames: vec![0] };
         for (number, is_empty) in [(0, false), (1, false), (0, true), (1, false)] {
             counter.sent(NodeIndex(0), &header(2, number, Operation::Send(Position::Only)), is_empty);
         }
-        assert_eq!(counter.frames, 1);
+        assert_eq!(counter.frames, [1]);
     }
 
     #[test]
@@ -197,6 +213,6 @@ mod tests {
         let mut counter = Retransmissions::default();
         let acknowledge = Operation::Acknowledge(Aeth { syndrome: Syndrome::Ack(31), message_sequence: 0 });
         counter.sent(NodeIndex(0), &header(2, 0, acknowledge), true);
-        assert_eq!(counter.frames, 0);
+        assert!(counter.frames.is_empty());
     }
 }

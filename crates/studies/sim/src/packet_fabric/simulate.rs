@@ -81,7 +81,7 @@ fn run<P: Data>(
         steps: simulation.steps(),
         frames: links.iter().map(|link| link.statistics.frames).sum(),
         lost,
-        retransmitted: simulation.observer().0.frames,
+        retransmitted: simulation.observer().0.frames.iter().sum(),
         dropped,
         links,
         busy_over_time: simulation.busy_over_time(),

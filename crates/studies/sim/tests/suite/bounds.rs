@@ -18,9 +18,6 @@ const BOUND: f64 = 1.06;
 /// The same of one tree of ranks: the first and the last pieces pass all levels up and down while links have nothing else to carry.
 const TREE_BOUND: f64 = 1.1;
 
-/// The same of exchanges that begin with what the last one has brought.
-const EXCHANGES_BOUND: f64 = 1.08;
-
 /// A run; none if the design says why there is none there.
 fn run(on: &Scenario, design: &dyn AnyDesign, collective: Collective, size: u64) -> Option<Measurement> {
     match measure(
@@ -118,7 +115,6 @@ fn long_vectors_take_what_their_bytes_take_on_a_fabric_that_nobody_else_uses() {
             let share = found.time.as_secs_f64() / seconds(&on, vectors * size as f64);
             let bound = match design.name() {
                 "tree" => TREE_BOUND,
-                "halving-doubling" => EXCHANGES_BOUND,
                 _ => BOUND,
             };
             assert!(share < bound, "{case}: {share:.3} of {vectors} vectors");

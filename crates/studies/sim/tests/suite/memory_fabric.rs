@@ -313,8 +313,17 @@ fn without_wave_regulation_results_are_the_same() {
 }
 
 fn timed(fabric: &MemoryFabric, way: &Way, length: usize) -> Outcome<LengthOnly> {
+    timed_collective(fabric, way, Collective::AllReduce, length)
+}
+
+fn timed_collective(
+    fabric: &MemoryFabric,
+    way: &Way,
+    collective: Collective,
+    length: usize,
+) -> Outcome<LengthOnly> {
     let memories = vec![LengthOnly::new(length); usize::from(fabric.accelerators)];
-    way.run(fabric, request(Collective::AllReduce, Span { offset: 0, length }), memories).expect("a run")
+    way.run(fabric, request(collective, Span { offset: 0, length }), memories).expect("a run")
 }
 
 /// What the links of the prototype give for one wave of one packet (SCIN 3.5): four flights, two packets of 129 flits
@@ -381,6 +390,15 @@ fn direct_writes_take_one_step_and_the_most_traffic() {
     assert!(direct.time() * 10 < ring.time(), "{} and {}", direct.time(), ring.time());
     let [direct, ring] = ["direct", "ring"].map(|design| timed(&fabric, &Way::dgx(design), 32 << 10));
     assert!(direct.busiest_link().bytes() > 3 * ring.busiest_link().bytes());
+}
+
+/// It goes to places of its own and is copied, so that nobody waits until others may be written to.
+#[test]
+fn a_short_direct_all_gather_takes_no_longer_than_what_is_added_up() {
+    let [gather, scatter] = [Collective::AllGather, Collective::ReduceScatter].map(|collective| {
+        timed_collective(&preset("scin-dgx8"), &Way::dgx("direct"), collective, 1024).time()
+    });
+    assert_eq!(gather, scatter);
 }
 
 /// Streams of AllReduces on parts of memory one behind the other.

@@ -12,7 +12,7 @@ use crate::requests::{lengths, request, scenario};
 
 const MIB: u64 = 1 << 20;
 
-/// What a collective may take over what its bytes take on a link: frames and acknowledges are 4 % more than their payload.
+/// What a collective may take over what its bytes take on a link: frames and acknowledges are 2 to 3 % more than their payload.
 const BOUND: f64 = 1.06;
 
 /// A fabric of one's own: its shape and its links, and nothing else.
@@ -53,12 +53,18 @@ fn a_ring_takes_what_its_bytes_take_on_a_link() {
     }
 }
 
-/// On 64 hosts the first and the last pieces pass twelve links between ranks, 1 us each: 1.8 % of the time at 400 Gbit/s, beside 4.1 % for frames.
+/// On 64 hosts at eight leaves the first and the last pieces pass 36 links, 18 us: 2.7 % of the time at 400 Gbit/s, beside 2.9 % for frames and
+/// acknowledges.
 #[test]
 fn two_trees_take_what_two_vectors_take_on_a_link() {
-    for (shape, gigabits, bound) in
-        [("star-8", 100, BOUND), ("star-8", 400, BOUND), ("star-64", 100, BOUND), ("star-64", 400, 1.065)]
-    {
+    for (shape, gigabits, bound) in [
+        ("star-8", 100, BOUND),
+        ("star-8", 400, BOUND),
+        ("star-64", 100, BOUND),
+        ("star-64", 400, BOUND),
+        ("leaf-spine-8x2x8", 100, BOUND),
+        ("leaf-spine-8x2x8", 400, 1.065),
+    ] {
         let on = links(shape, gigabits);
         let size = 16 * MIB;
         let row = run(&on, "double-tree", Collective::AllReduce, size);
@@ -67,16 +73,27 @@ fn two_trees_take_what_two_vectors_take_on_a_link() {
     }
 }
 
+/// Two vectors at most leave and enter a switch, so no choice of ways makes a link between switches busier than a rank's.
+#[test]
+fn two_trees_load_no_link_between_switches_more_than_a_ranks() {
+    for shape in ["leaf-spine-8x2x8", "leaf-spine-4x1x3", "fat-tree-4", "tree-2x4"] {
+        let on = links(shape, 400);
+        let row = run(&on, "double-tree", Collective::AllReduce, MIB);
+        let most = busiest(&row).bytes() as f64;
+        assert!(most < 1.05 * 2.0 * MIB as f64, "{shape}: {most} bytes of a vector of 1 MiB on a link");
+    }
+}
+
 /// An exchange begins with what the last one has brought: the faster links are, the more of the time that is.
 #[test]
 fn halving_and_doubling_takes_what_its_bytes_take_on_a_link() {
-    for (shape, gigabits, bound) in [("star-8", 100, BOUND), ("star-8", 400, 1.08), ("star-64", 100, BOUND)] {
+    for (shape, gigabits) in [("star-8", 100), ("star-8", 400), ("star-64", 100), ("star-64", 400)] {
         let on = links(shape, gigabits);
         let (ranks, size) = (f64::from(on.ranks()), 16 * MIB);
         let row = run(&on, "halving-doubling", Collective::AllReduce, size);
         let least = seconds(&on, 2.0 * (ranks - 1.0) / ranks * size as f64);
         let share = row.time.as_secs_f64() / least;
-        assert!((1.0..bound).contains(&share), "{shape} at {gigabits} Gbit/s, {size}: {share:.4}");
+        assert!((1.0..BOUND).contains(&share), "{shape} at {gigabits} Gbit/s, {size}: {share:.4}");
     }
 }
 
