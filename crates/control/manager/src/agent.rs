@@ -88,6 +88,12 @@ impl Agent {
         }
     }
 
+    /// The same with a broken rule, for the checker and the simulated cluster alone.
+    #[must_use]
+    pub fn breaking(self, mutation: Option<Mutation>) -> Self {
+        Self { mutation, ..self }
+    }
+
     /// What the node has: to be said when it attaches.
     pub fn held(&self) -> Vec<HeldGroup> {
         self.held.values().cloned().collect()

@@ -1,0 +1,182 @@
+//! From a seed to a plan. Sizes, jobs, weather and faults are drawn apart, so that each may be crossed with any other.
+
+use crate::plan::{Fault, FaultKind, JobPlan, Plan, StoreKind, Weather};
+use quincunx_collective::{Collective, SplitMix64};
+use quincunx_design::{Catalog, FabricKind};
+use quincunx_units::{ByteCount, Duration};
+use quincunx_wire::Framing;
+use std::collections::BTreeMap;
+
+/// For how long faults happen, unless somebody says otherwise.
+pub const USUAL: Duration = Duration::from_secs(20);
+
+struct Draws(SplitMix64);
+
+impl Draws {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0.draw() % limit.max(1)
+    }
+
+    fn between(&mut self, from: u64, to: u64) -> u64 {
+        from + self.below(to - from + 1)
+    }
+
+    fn hits(&mut self, one_in: u64) -> bool {
+        self.below(one_in) == 0
+    }
+
+    fn time(&mut self, from: Duration, to: Duration) -> Duration {
+        Duration::from_millis(self.between(millis(from), millis(to)))
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    time.as_nanos() / 1_000_000
+}
+
+/// Designs that jobs may ask for: in switches of a tree, above queue pairs, in frames as all nodes have them.
+pub fn designs(catalog: Catalog) -> Vec<&'static str> {
+    let suits = |name: &&'static str| {
+        catalog.named(name).is_ok_and(|design| {
+            let about = design.about();
+            let adds = design.collectives(FabricKind::Tree).iter().any(|one| *one == Collective::AllReduce);
+            about.framing == Framing::RoceV2 && about.has_queue_pairs() && adds && about.is_exact
+        })
+    };
+    catalog.above_queue_pairs().map(|design| design.name()).filter(suits).collect()
+}
+
+/// The plan of a seed, with faults for so long.
+pub fn generate(seed: u64, lasts: Duration, catalog: Catalog) -> Plan {
+    let mut draws = Draws(SplitMix64::new(seed ^ 0x005e_ed0f_a11f_a017));
+    let leaves = draws.between(1, 3);
+    let hosts: Vec<u16> = (0..leaves).map(|_| draws.between(2, 4) as u16).collect();
+    let spines = if leaves == 1 { 0 } else { draws.between(1, 2) as u16 };
+    let managers = draws.between(1, 2) as u16;
+    let store = if managers == 2 || draws.hits(2) { StoreKind::Lease } else { StoreKind::File };
+    let jobs = jobs(&mut draws, hosts.iter().sum(), catalog);
+    let weather = weather(&mut draws);
+    let mut plan = Plan {
+        seed,
+        hosts,
+        spines,
+        managers,
+        store,
+        memory: ByteCount::new([64 << 10, 256 << 10, 1 << 20][draws.below(3) as usize]),
+        jobs,
+        weather,
+        clocks: BTreeMap::new(),
+        faults: Vec::new(),
+        calm_at: Duration::from_secs(2) + lasts,
+        mutation: None,
+    };
+    let machines = names(&plan);
+    if draws.hits(2) {
+        // Up to two in a hundred: more than any clock that ships.
+        let skew = |draws: &mut Draws| draws.between(0, 40_000) as i32 - 20_000;
+        plan.clocks = machines.iter().map(|name| (name.clone(), skew(&mut draws))).collect();
+    }
+    let count = match draws.below(8) {
+        0 => 0,
+        1..=3 => draws.between(1, 2),
+        4..=6 => draws.between(2, 5),
+        _ => draws.between(5, 10),
+    };
+    let count = count * lasts.as_nanos().div_ceil(USUAL.as_nanos());
+    for _ in 0..count {
+        let fault = fault(&mut draws, &plan, lasts);
+        plan.faults.push(fault);
+    }
+    plan.faults.sort_by(|a, b| a.at.cmp(&b.at));
+    plan
+}
+
+/// All machines.
+fn names(plan: &Plan) -> Vec<String> {
+    let switches = plan.hosts.len() as u16 + plan.spines;
+    let all = [('h', plan.hosts()), ('s', switches), ('m', plan.managers), ('e', 1)];
+    all.into_iter().flat_map(|(letter, count)| (0..count).map(move |number| format!("{letter}{number}"))).collect()
+}
+
+fn jobs(draws: &mut Draws, hosts: u16, catalog: Catalog) -> Vec<JobPlan> {
+    let names = designs(catalog);
+    let mut free: Vec<u16> = (0..hosts).collect();
+    let mut jobs = Vec::new();
+    let wanted = draws.between(1, 3);
+    while (jobs.len() as u64) < wanted && free.len() >= 2 {
+        let size = draws.between(2, free.len().min(5) as u64) as usize;
+        let of_job = (0..size).map(|_| free.remove(draws.below(free.len() as u64) as usize)).collect();
+        jobs.push(JobPlan {
+            tenant: ["blue", "green", "red"][jobs.len()].to_owned(),
+            hosts: of_job,
+            design: names[draws.below(names.len() as u64) as usize].to_owned(),
+            elements: [8, 200, 900, 2500][draws.below(4) as usize],
+            collectives: draws.between(1, 6),
+            think: Duration::from_millis([1, 20, 200, 600][draws.below(4) as usize]),
+            lease: draws.hits(4).then(|| Duration::from_secs(draws.between(3, 9))),
+        });
+    }
+    jobs
+}
+
+fn weather(draws: &mut Draws) -> Weather {
+    let mut some = |most: f64| if draws.hits(2) { most * (draws.below(1000) as f64 / 1000.0).powi(3) } else { 0.0 };
+    Weather { loss: some(0.08), copies: some(0.08), late: some(0.05), corruption: some(0.03) }
+}
+
+fn fault(draws: &mut Draws, plan: &Plan, lasts: Duration) -> Fault {
+    let start = Duration::from_secs(1);
+    let at = start + draws.time(Duration::ZERO, lasts);
+    // Most are short; some outlast every time-out.
+    let longest = match draws.below(4) {
+        0 => Duration::from_millis(100),
+        1 => Duration::from_secs(1),
+        2 => Duration::from_secs(4),
+        _ => Duration::from_secs(18),
+    };
+    let end = (at + draws.time(Duration::from_millis(1), longest)).min(plan.calm_at - Duration::from_millis(1));
+    let lasts = if end > at { end - at } else { Duration::from_millis(1) };
+    let all = names(plan);
+    let of = |draws: &mut Draws, letters: &str| {
+        let fit: Vec<&String> = all.iter().filter(|name| letters.contains(&name[..1])).collect();
+        fit[draws.below(fit.len() as u64) as usize].clone()
+    };
+    let kind = match draws.below(13) {
+        0 | 1 => FaultKind::Cut(link(draws, plan)),
+        2 => {
+            let mut ends = link(draws, plan);
+            if draws.hits(2) {
+                ends.reverse();
+            }
+            FaultKind::Deaf(ends)
+        }
+        3 => FaultKind::Isolate(of(draws, "hsme")),
+        4 => FaultKind::Mute(of(draws, "hsme")),
+        5 | 6 => FaultKind::Kill(of(draws, "hsme")),
+        7 => FaultKind::PowerOff(of(draws, "hsm")),
+        8 | 9 => FaultKind::Pause(of(draws, "hsme")),
+        10 => match draws.below(2) {
+            0 => FaultKind::FullStore,
+            _ => FaultKind::SlowStore,
+        },
+        11 => FaultKind::TornWrite { kept: draws.hits(2) },
+        _ => FaultKind::Stranger(of(draws, "hs")),
+    };
+    Fault { at, lasts, kind }
+}
+
+/// A link of the fabric.
+fn link(draws: &mut Draws, plan: &Plan) -> [String; 2] {
+    let leaves = plan.hosts.len() as u64;
+    if plan.spines > 0 && draws.hits(2) {
+        let (leaf, spine) = (draws.below(leaves), leaves + draws.below(u64::from(plan.spines)));
+        return [format!("s{leaf}"), format!("s{spine}")];
+    }
+    let host = draws.below(u64::from(plan.hosts())) as u16;
+    let mut below = 0;
+    let leaf = plan.hosts.iter().position(|count| {
+        below += count;
+        host < below
+    });
+    [format!("h{host}"), format!("s{}", leaf.unwrap_or(0))]
+}

@@ -1,0 +1,175 @@
+//! How a run ends. When faults are over each job must run a whole round again within a bound; then each in turn must get a group in
+//! switches and run one more; then nothing may be left over.
+
+use super::{Event, World};
+use crate::fabric::{Kind, Place};
+use crate::machine::Process;
+use crate::promises::Promise;
+use quincunx_units::{Duration, Instant};
+
+/// Within this time after the last fault each job has run a round.
+pub(crate) const WELL_AGAIN: Duration = Duration::from_secs(90);
+
+/// Within this time a job that begins nothing more is at its end.
+const DRAINED: Duration = Duration::from_secs(70);
+
+/// Within this time a job that is alone has had a group in switches, and has run a round there.
+const ALONE: Duration = Duration::from_secs(40);
+
+/// Within this time after the last group's end nobody has anything of it.
+const FORGOTTEN: Duration = Duration::from_secs(8);
+
+/// How often it is looked at.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// How far a run has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    Faults,
+    /// Since when.
+    Recovers(Instant),
+    Drains(Instant),
+    /// A job runs alone.
+    Alone(usize, Instant),
+    Forgets(Instant),
+    Over,
+}
+
+impl Phase {
+    pub(crate) const fn is_closing(self) -> bool {
+        matches!(self, Self::Drains(_) | Self::Alone(..) | Self::Forgets(_) | Self::Over)
+    }
+}
+
+impl World {
+    /// Faults are over.
+    pub(super) fn calm(&mut self) {
+        let active: Vec<usize> = self.active.iter().copied().collect();
+        active.into_iter().for_each(|number| self.turn_fault(number, false));
+        self.is_calm = true;
+        self.torn = None;
+        self.phase = Phase::Recovers(self.now);
+        self.tell("", || "faults are over".to_owned());
+        self.push(LOOK, Event::Phase);
+    }
+
+    /// Looks whether the next phase begins.
+    pub(super) fn go_on(&mut self) {
+        self.phase = match self.phase {
+            Phase::Recovers(since) => {
+                let lacks = (0..self.jobs.len()).find(|job| self.checker.rounds_since(*job, since) == 0);
+                match lacks {
+                    None => self.drain_jobs(),
+                    Some(job) if self.now >= since + WELL_AGAIN => {
+                        let what = format!("job {job} has run no round within {WELL_AGAIN} after the last fault");
+                        self.checker.violate(Promise::WellAgain, self.now, what);
+                        Phase::Over
+                    }
+                    Some(_) => self.phase,
+                }
+            }
+            Phase::Drains(since) => match self.is_idle() {
+                true => self.let_run(0),
+                false if self.now >= since + DRAINED => {
+                    let what = format!("a job that begins nothing more has not come to its end within {DRAINED}");
+                    self.checker.violate(Promise::Answered, self.now, what);
+                    Phase::Over
+                }
+                false => self.phase,
+            },
+            Phase::Alone(job, since) => {
+                let has_run = self.checker.rounds_since(job, since) > 0 && self.is_idle();
+                match has_run && self.checker.was_in_switches(job, since) {
+                    true => self.let_run(job + 1),
+                    false if self.now >= since + ALONE => {
+                        let what = format!("job {job}, alone, has had no group in switches within {ALONE}");
+                        self.checker.violate(Promise::WellAgain, self.now, what);
+                        Phase::Over
+                    }
+                    false => self.phase,
+                }
+            }
+            Phase::Forgets(since) if self.now >= since + FORGOTTEN => {
+                self.look_for_leftovers();
+                self.checker.judge(self.now);
+                Phase::Over
+            }
+            phase => phase,
+        };
+        if self.phase != Phase::Over {
+            self.push(LOOK, Event::Phase);
+        }
+    }
+
+    fn ranks(&mut self) -> impl Iterator<Item = &mut crate::rank::RankProcess> {
+        self.machines.iter_mut().filter_map(|machine| match &mut machine.process {
+            Some(Process::Rank(rank)) => Some(&mut **rank),
+            _ => None,
+        })
+    }
+
+    fn is_idle(&mut self) -> bool {
+        self.ranks().all(|rank| rank.is_idle())
+    }
+
+    fn drain_jobs(&mut self) -> Phase {
+        self.ranks().for_each(|rank| rank.application.is_closing = true);
+        self.tell("", || "all jobs have run a round; they begin no other".to_owned());
+        Phase::Drains(self.now)
+    }
+
+    /// The next job runs alone, or all have.
+    fn let_run(&mut self, job: usize) -> Phase {
+        if job == self.jobs.len() {
+            return Phase::Forgets(self.now);
+        }
+        self.tell("", || format!("job {job} runs alone"));
+        self.ranks().filter(|rank| rank.application.job == job).for_each(|rank| rank.application.last_rounds = 1);
+        Phase::Alone(job, self.now)
+    }
+
+    /// All groups are over: nobody has anything of one.
+    fn look_for_leftovers(&mut self) {
+        let mut left = Vec::new();
+        let places: Vec<(Place, Kind)> = self.fabric.places().collect();
+        let mut serving = 0;
+        for (place, _) in places {
+            let name = self.fabric.name(place).to_owned();
+            match &mut self.machines[place].process {
+                Some(Process::Manager(manager)) if manager.serves() => {
+                    serving += 1;
+                    left.extend(manager.leftovers());
+                    let missing = self.plan.hosts() as usize + self.plan.hosts.len() + usize::from(self.plan.spines);
+                    let there = manager.manager().nodes().count();
+                    if there < missing.min(there + 1) && !self.plan.jobs.is_empty() && there == 0 {
+                        left.push(format!("{name} serves, and no node is attached"));
+                    }
+                }
+                Some(Process::Switch(switch)) => {
+                    let (groups, held, bytes) = switch.held();
+                    if groups + held + bytes > 0 {
+                        left.push(format!("{name} has {groups} groups, its agent {held}, and {bytes} bytes of buffers"));
+                    }
+                }
+                Some(Process::Rank(rank)) => {
+                    let (groups, held) = rank.held();
+                    if groups + held > 0 {
+                        left.push(format!("{name} is in {groups} groups, its agent in {held}"));
+                    }
+                }
+                _ => {}
+            }
+        }
+        if serving != 1 {
+            left.push(format!("{serving} managers serve"));
+        }
+        left.extend(self.store.records().map(|record| format!("group {} is kept in the store", record.group)));
+        let in_memory: Vec<String> =
+            self.checker.in_memory().map(|(place, group)| format!("{} has group {group} in its memory", self.fabric.name(place))).collect();
+        left.extend(in_memory);
+        if let Some(first) = left.first() {
+            let what = format!("{first}{}", if left.len() > 1 { format!("; and {} more", left.len() - 1) } else { String::new() });
+            self.checker.violate(Promise::NothingLeft, self.now, what);
+        }
+    }
+}
