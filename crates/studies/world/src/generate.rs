@@ -2,7 +2,8 @@
 
 use crate::plan::{Fault, FaultKind, JobPlan, Plan, StoreKind, Weather};
 use quincunx_collective::{Collective, SplitMix64};
-use quincunx_design::{Catalog, FabricKind};
+use quincunx_design::{Catalog, FabricKind, Placement};
+use quincunx_fabric::IncTree;
 use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::Framing;
 use std::collections::BTreeMap;
@@ -34,16 +35,26 @@ fn millis(time: Duration) -> u64 {
     time.as_nanos() / 1_000_000
 }
 
-/// Designs that jobs may ask for: in switches of a tree, above queue pairs, in frames as all nodes have them.
-pub fn designs(catalog: Catalog) -> Vec<&'static str> {
-    let suits = |name: &&'static str| {
-        catalog.named(name).is_ok_and(|design| {
-            let about = design.about();
-            let adds = design.collectives(FabricKind::Tree).iter().any(|one| *one == Collective::AllReduce);
-            about.framing == Framing::RoceV2 && about.has_queue_pairs() && adds && about.is_exact
-        })
-    };
-    catalog.above_queue_pairs().map(|design| design.name()).filter(suits).collect()
+/// Designs that jobs may ask for: on a tree, above queue pairs, in frames as all nodes have them. Those that need switches come first, and how
+/// many they are.
+pub fn designs(catalog: Catalog) -> (Vec<&'static str>, usize) {
+    let tree = IncTree::from_shape(&"star-2".parse().expect("a star of two"));
+    let placement = Placement::new(2, Some(tree), ByteCount::new(4096));
+    let (mut in_switches, mut among_hosts) = (Vec::new(), Vec::new());
+    for design in catalog.above_queue_pairs() {
+        let about = design.about();
+        let adds = design.collectives(FabricKind::Tree).contains(&Collective::AllReduce);
+        let Ok(plan) = design.plan(&design.defaults(), &placement) else { continue };
+        if about.framing == Framing::RoceV2 && adds && about.is_exact {
+            match plan.switches.is_empty() {
+                true => among_hosts.push(design.name()),
+                false => in_switches.push(design.name()),
+            }
+        }
+    }
+    let count = in_switches.len();
+    in_switches.extend(among_hosts);
+    (in_switches, count)
 }
 
 /// The plan of a seed, with faults for so long.
@@ -87,7 +98,7 @@ pub fn generate(seed: u64, lasts: Duration, catalog: Catalog) -> Plan {
         let fault = fault(&mut draws, &plan, lasts);
         plan.faults.push(fault);
     }
-    plan.faults.sort_by(|a, b| a.at.cmp(&b.at));
+    plan.faults.sort_by_key(|fault| fault.at);
     plan
 }
 
@@ -99,20 +110,22 @@ fn names(plan: &Plan) -> Vec<String> {
 }
 
 fn jobs(draws: &mut Draws, hosts: u16, catalog: Catalog) -> Vec<JobPlan> {
-    let names = designs(catalog);
+    let (names, in_switches) = designs(catalog);
     let mut free: Vec<u16> = (0..hosts).collect();
     let mut jobs = Vec::new();
     let wanted = draws.between(1, 3);
     while (jobs.len() as u64) < wanted && free.len() >= 2 {
         let size = draws.between(2, free.len().min(5) as u64) as usize;
         let of_job = (0..size).map(|_| free.remove(draws.below(free.len() as u64) as usize)).collect();
+        let count = if draws.hits(6) { names.len() } else { in_switches };
         jobs.push(JobPlan {
             tenant: ["blue", "green", "red"][jobs.len()].to_owned(),
             hosts: of_job,
-            design: names[draws.below(names.len() as u64) as usize].to_owned(),
+            design: names[draws.below(count as u64) as usize].to_owned(),
             elements: [8, 200, 900, 2500][draws.below(4) as usize],
             collectives: draws.between(1, 6),
-            think: Duration::from_millis([1, 20, 200, 600][draws.below(4) as usize]),
+            think: Duration::from_micros([10, 200, 1000, 5000][draws.below(4) as usize]),
+            rest: Duration::from_millis([10, 200, 800][draws.below(3) as usize]),
             lease: draws.hits(4).then(|| Duration::from_secs(draws.between(3, 9))),
         });
     }

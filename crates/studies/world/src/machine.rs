@@ -46,7 +46,9 @@ impl Clock {
 
     /// How long a time of its own really is.
     pub(crate) fn truly(self, own: Duration) -> Duration {
-        Duration::from_picos((u128::from(own.as_picos()) * MILLION / self.rate()) as u64)
+        // Not a moment less: a timer that fires before its time is set again for no time at all.
+        let truly = (u128::from(own.as_picos()) * MILLION).div_ceil(self.rate()) as u64;
+        Duration::from_picos(if truly > 0 && self.fast != 0 { truly + 1 } else { truly })
     }
 }
 

@@ -62,6 +62,8 @@ pub struct JobPlan {
     pub collectives: u64,
     /// The longest that a rank computes between two.
     pub think: Duration,
+    /// The longest that it does something else between two rounds.
+    pub rest: Duration,
     /// How long its groups live without a word of their owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Duration>,

@@ -115,7 +115,7 @@ pub(crate) struct Checker {
     jobs: Vec<BTreeSet<String>>,
     /// Rounds that each job has run to their end, and the last one's time.
     rounds: BTreeMap<usize, (u64, Instant)>,
-    in_switches: BTreeMap<usize, (u64, Instant)>,
+    as_asked: BTreeMap<usize, (u64, Instant)>,
 }
 
 impl Checker {
@@ -135,14 +135,14 @@ impl Checker {
         self.disturbances.push(Disturbance { from, to, machines });
     }
 
-    /// Rounds that a job has run to their end since then, in switches if asked so.
+    /// Rounds that a job has run to their end since then.
     pub(crate) fn rounds_since(&self, job: usize, since: Instant) -> u64 {
         self.rounds.get(&job).map_or(0, |(count, last)| if *last >= since { *count } else { 0 })
     }
 
-    /// Whether a job has had a group in switches since then.
-    pub(crate) fn was_in_switches(&self, job: usize, since: Instant) -> bool {
-        self.in_switches.get(&job).is_some_and(|(_, last)| *last >= since)
+    /// Whether a job has had a group as it had asked for it since then.
+    pub(crate) fn was_as_asked(&self, job: usize, since: Instant) -> bool {
+        self.as_asked.get(&job).is_some_and(|(_, last)| *last >= since)
     }
 
     /// Whether one of these machines was disturbed in that time, or lately before.
@@ -232,8 +232,8 @@ impl Checker {
                     (*count, *last) = (*count + 1, now);
                 }
             }
-            Fact::Made { job, switches, .. } if !switches.is_empty() => {
-                let (count, last) = self.in_switches.entry(*job).or_insert((0, now));
+            Fact::Made { job, fallback: None, .. } => {
+                let (count, last) = self.as_asked.entry(*job).or_insert((0, now));
                 (*count, *last) = (*count + 1, now);
             }
             Fact::Installed { group, region, queue_pairs } => {

@@ -35,6 +35,7 @@ pub(crate) struct Application {
     pub(crate) wanted: GroupRequest,
     pub(crate) round: Arc<Round>,
     pub(crate) think: Duration,
+    pub(crate) rest: Duration,
     /// It asks for no group any more.
     pub(crate) is_closing: bool,
     /// So many more groups are asked for all the same.
@@ -245,7 +246,7 @@ impl RankProcess {
             self.runs.remove(&group);
             self.rank.release(group);
             out.fact(Fact::Released { group, rank });
-            self.next_ask = out.now + out.draw_time(self.application.think);
+            self.next_ask = out.now + out.draw_time(self.application.rest);
         }
         out.set(TimerName::Application, Duration::ZERO);
     }

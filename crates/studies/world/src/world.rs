@@ -84,7 +84,7 @@ pub(crate) struct World {
 }
 
 /// More steps than any run needs: it goes round in circles.
-const MOST_STEPS: u64 = 40_000_000;
+const MOST_STEPS: u64 = 2_000_000;
 
 impl World {
     pub(crate) fn new(

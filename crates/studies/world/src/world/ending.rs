@@ -1,5 +1,5 @@
-//! How a run ends. When faults are over each job must run a whole round again within a bound; then each in turn must get a group in
-//! switches and run one more; then nothing may be left over.
+//! How a run ends. When faults are over each job must run a whole round again within a bound; then each in turn must get a group as it
+//! asks for, in switches, and run one more; then nothing may be left over.
 
 use super::{Event, World};
 use crate::fabric::{Kind, Place};
@@ -13,7 +13,7 @@ pub(crate) const WELL_AGAIN: Duration = Duration::from_secs(90);
 /// Within this time a job that begins nothing more is at its end.
 const DRAINED: Duration = Duration::from_secs(70);
 
-/// Within this time a job that is alone has had a group in switches, and has run a round there.
+/// Within this time a job that is alone has had a group as it had asked for, and has run a round there.
 const ALONE: Duration = Duration::from_secs(40);
 
 /// Within this time after the last group's end nobody has anything of it.
@@ -79,10 +79,10 @@ impl World {
             },
             Phase::Alone(job, since) => {
                 let has_run = self.checker.rounds_since(job, since) > 0 && self.is_idle();
-                match has_run && self.checker.was_in_switches(job, since) {
+                match has_run && self.checker.was_as_asked(job, since) {
                     true => self.let_run(job + 1),
                     false if self.now >= since + ALONE => {
-                        let what = format!("job {job}, alone, has had no group in switches within {ALONE}");
+                        let what = format!("job {job}, alone, has had no group as it had asked for it, and run a round there, within {ALONE}");
                         self.checker.violate(Promise::WellAgain, self.now, what);
                         Phase::Over
                     }

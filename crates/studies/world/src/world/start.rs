@@ -156,6 +156,7 @@ impl World {
             wanted,
             round: Arc::new(round),
             think: plan.think,
+            rest: plan.rest,
             is_closing: self.phase.is_closing(),
             last_rounds: 0,
         })
