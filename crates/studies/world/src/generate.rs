@@ -125,7 +125,7 @@ fn jobs(draws: &mut Draws, hosts: u16, catalog: Catalog) -> Vec<JobPlan> {
             elements: [8, 200, 900, 2500][draws.below(4) as usize],
             collectives: draws.between(1, 6),
             think: Duration::from_micros([10, 200, 1000, 5000][draws.below(4) as usize]),
-            rest: Duration::from_millis([10, 200, 800][draws.below(3) as usize]),
+            rest: Duration::from_millis([50, 300, 1000][draws.below(3) as usize]),
             lease: draws.hits(4).then(|| Duration::from_secs(draws.between(3, 9))),
         });
     }
