@@ -166,11 +166,6 @@ impl Client {
         call
     }
 
-    /// Nobody waits for it any more.
-    pub(crate) fn give_up(&mut self, call: CallId) {
-        self.calls.remove(&call);
-    }
-
     /// Does what is due, and says when to be asked again.
     pub(crate) fn drive(&mut self, out: &mut Effects) {
         let now = out.now;
@@ -181,7 +176,7 @@ impl Client {
             self.channel = Channel::Closed;
             self.next_manager += 1;
         }
-        self.end_streams(now);
+        self.end_streams(out);
         if self.channel == Channel::Closed && (self.stream != Stream::Over || !self.calls.is_empty()) {
             let connection = ConnectionId(out.next_connection);
             out.next_connection += 1;
@@ -202,7 +197,8 @@ impl Client {
     }
 
     /// The node is not attached for too long, or was not answered.
-    fn end_streams(&mut self, now: Instant) {
+    fn end_streams(&mut self, out: &mut Effects) {
+        let now = out.now;
         let patience = if self.was_attached { self.patience } else { STARTING };
         match self.stream {
             Stream::Attached | Stream::Over => {}
@@ -210,6 +206,7 @@ impl Client {
                 self.stream = Stream::Over;
                 let reason = "no manager in time".to_owned();
                 self.instructions.push_back(Err(ClientError::Lost { reason }));
+                out.set(TimerName::Look, Duration::ZERO);
             }
             Stream::Asked { call, since } if now >= since + STARTING => {
                 self.calls.remove(&call);

@@ -67,7 +67,6 @@ impl Coverage {
             Fact::Serves { .. } => "manager: serves, with groups of before",
             Fact::GroupEnded { .. } => "manager: group fails",
             Fact::Met(name) => name,
-            Fact::Broken(_) => return,
         };
         self.meet(name);
     }

@@ -16,6 +16,9 @@ pub(crate) enum Kind {
     Store,
 }
 
+/// The links that a frame crosses.
+type Way = Vec<(Place, Place)>;
+
 /// Who reaches whom.
 #[derive(Clone, Debug)]
 pub(crate) struct Fabric {
@@ -30,7 +33,7 @@ pub(crate) struct Fabric {
     mute: BTreeMap<Place, u32>,
     off: BTreeMap<Place, u32>,
     /// Links on the way from one machine to another, as long as nothing changes.
-    ways: BTreeMap<(Place, Place), Option<Vec<(Place, Place)>>>,
+    ways: BTreeMap<(Place, Place), Option<Way>>,
 }
 
 fn count(counts: &mut BTreeMap<Place, u32>, place: Place, begins: bool) {
@@ -170,7 +173,7 @@ impl Fabric {
     }
 
     /// A shortest way; switches without power pass nothing on, whatever their process does.
-    fn find_way(&self, from: Place, to: Place) -> Option<Vec<(Place, Place)>> {
+    fn find_way(&self, from: Place, to: Place) -> Option<Way> {
         let mut before: BTreeMap<Place, Place> = BTreeMap::from([(from, from)]);
         let mut queue = VecDeque::from([from]);
         while let Some(place) = queue.pop_front() {

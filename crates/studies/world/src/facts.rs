@@ -34,6 +34,4 @@ pub(crate) enum Fact {
     GroupEnded { group: GroupId, owner: String, nodes: BTreeSet<String>, reason: String },
     /// Something that only the table of coverage is about.
     Met(&'static str),
-    /// Something that must never be.
-    Broken(String),
 }

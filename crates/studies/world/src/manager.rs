@@ -87,11 +87,6 @@ impl ManagerProcess {
         &self.manager
     }
 
-    /// The group as the number means it by now.
-    pub(crate) fn current(&self, group: GroupId) -> GroupId {
-        self.manager.current(group)
-    }
-
     pub(crate) fn expire(&mut self, timer: TimerName, out: &mut Effects) {
         match timer {
             TimerName::Poll if self.term.is_none() && !self.asks_store => {

@@ -25,7 +25,6 @@ pub(crate) struct WorldPorts {
     /// What `now` counts from: `Rank` has times of the standard library, of which only differences count.
     base: std::time::Instant,
     design_mutation: Option<&'static str>,
-    pub(crate) repeats: u64,
 }
 
 impl WorldPorts {
@@ -45,7 +44,6 @@ impl WorldPorts {
             now: Instant::ZERO,
             base,
             design_mutation,
-            repeats: 0,
         }
     }
 

@@ -261,7 +261,6 @@ impl Checker {
                     self.violate(Promise::Untouched, now, what);
                 }
             }
-            Fact::Broken(what) => self.violate(Promise::Answered, now, what.clone()),
             Fact::Asked { .. }
             | Fact::Made { .. }
             | Fact::NotMade { .. }
