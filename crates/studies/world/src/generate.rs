@@ -123,7 +123,11 @@ fn jobs(draws: &mut Draws, hosts: u16, catalog: Catalog) -> Vec<JobPlan> {
             hosts: of_job,
             design: names[draws.below(count as u64) as usize].to_owned(),
             elements: [8, 200, 900, 2500][draws.below(4) as usize],
-            collectives: draws.between(1, 6),
+            collectives: match draws.below(4) {
+                0 => draws.between(10, 40),
+                _ => draws.between(1, 6),
+            },
+            pause: Duration::from_millis([0, 10, 100, 500][draws.below(4) as usize]),
             think: Duration::from_micros([10, 200, 1000, 5000][draws.below(4) as usize]),
             rest: Duration::from_millis([50, 300, 1000][draws.below(3) as usize]),
             lease: draws.hits(4).then(|| Duration::from_secs(draws.between(3, 9))),

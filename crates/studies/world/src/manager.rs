@@ -295,7 +295,7 @@ impl ManagerProcess {
                 }
             }
             Request::Report { .. } | Request::Links(_)
-                if self.streams.get(node).is_some_and(|own| *own != connection) =>
+                if self.mutation != Some(Mutation::TakesOldWords) && self.streams.get(node).is_some_and(|own| *own != connection) =>
             {
                 let text = "expected the report on the connection that the node attached by".to_owned();
                 Reply::Refused(Status { code: Code::PermissionDenied, text })

@@ -60,7 +60,9 @@ pub struct JobPlan {
     pub elements: u32,
     /// Collectives in a round.
     pub collectives: u64,
-    /// The longest that a rank computes between two.
+    /// The longest that all ranks compute between two of them.
+    pub pause: Duration,
+    /// The longest that one takes longer for that than another.
     pub think: Duration,
     /// The longest that it does something else between two rounds.
     pub rest: Duration,

@@ -3,16 +3,17 @@
 
 use crate::client::Client;
 use crate::effects::{Answers, Effects, OwnedFrame, PORT, TimerName};
+use crate::planted::Planted;
 use crate::switch::mutation_of;
 use quincunx_collective::{GroupId, Numbers, Payload};
-use quincunx_control::{Instruction, ProbePaths, Report};
+use quincunx_control::{Instruction, Mutation, ProbePaths, Progress, Report};
 use quincunx_control_grpc::CallRecord;
 use quincunx_design::{Catalog, GroupContext, Refusal};
 use quincunx_engine::{Engine, Frame};
 use quincunx_nodes::{Host, HostCommand, HostEvent, HostRejected, HostTimer, Ways, contended_host_group, host_group};
 use quincunx_runtime::{RankPorts, RuntimeError};
 use quincunx_units::{Duration, Instant};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 pub(crate) struct WorldPorts {
     catalog: Catalog,
@@ -24,7 +25,9 @@ pub(crate) struct WorldPorts {
     now: Instant,
     /// What `now` counts from: `Rank` has times of the standard library, of which only differences count.
     base: std::time::Instant,
-    design_mutation: Option<&'static str>,
+    planted: Planted,
+    /// Collectives that were complete when the rank was last suspended.
+    complete: Cell<u64>,
 }
 
 impl WorldPorts {
@@ -32,7 +35,7 @@ impl WorldPorts {
         catalog: Catalog,
         client: Client,
         base: std::time::Instant,
-        design_mutation: Option<&'static str>,
+        planted: Planted,
     ) -> Self {
         let Ok(host) = Host::<Numbers>::new(());
         Self {
@@ -43,7 +46,8 @@ impl WorldPorts {
             reports: RefCell::default(),
             now: Instant::ZERO,
             base,
-            design_mutation,
+            planted,
+            complete: Cell::new(0),
         }
     }
 
@@ -78,7 +82,7 @@ impl RankPorts for WorldPorts {
     fn install(&mut self, context: &GroupContext) -> Result<Result<(), Refusal>, RuntimeError> {
         let prepared = self.catalog.find(&context.design, context.fabric).and_then(|design| {
             let Some(among_hosts) = context.contention.as_ref().and_then(|with| with.fallback.as_ref()) else {
-                return host_group(design, context, mutation_of(design, self.design_mutation), |_| PORT);
+                return host_group(design, context, mutation_of(design, self.planted.design()), |_| PORT);
             };
             let fallback = self.catalog.find(&among_hosts.design, among_hosts.fabric)?;
             contended_host_group(design, fallback, context, |_| PORT)
@@ -108,11 +112,25 @@ impl RankPorts for WorldPorts {
     }
 
     fn report(&self, wire: GroupId, report: Report) {
+        let report = match report {
+            Report::Suspended(progress) => {
+                self.complete.set(progress.complete);
+                let counts = self.planted.control() == Some(Mutation::CountsWhatIsUnderWay);
+                Report::Suspended(Progress { complete: progress.complete + u64::from(counts), ..progress })
+            }
+            report => report,
+        };
         self.reports.borrow_mut().push((wire, report));
     }
 
     fn next_instruction(&mut self) -> Result<Option<Instruction>, RuntimeError> {
-        Ok(self.client.next_instruction().transpose()?)
+        let mut heard = self.client.next_instruction().transpose()?;
+        if let Some(Instruction::Resume { first, .. }) = &mut heard
+            && self.planted.control() == Some(Mutation::GoesOnFromItsOwn)
+        {
+            *first = self.complete.get() + 1;
+        }
+        Ok(heard)
     }
 
     fn tell_times(&self, _: GroupId, _: &CallRecord) {}

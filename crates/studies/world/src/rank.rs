@@ -25,6 +25,9 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 /// How often a rank that waits for something looks for what the manager says.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// How long a group that is made may take to be there.
+const EXPECTED: Duration = Duration::from_secs(5);
+
 /// What a rank's application is to do.
 #[derive(Clone, Debug)]
 pub(crate) struct Application {
@@ -62,7 +65,8 @@ pub(crate) struct RankProcess {
     next_ask: Instant,
     keys: u128,
     looks_at: Instant,
-    told: u64,
+    /// A group that it has been given and is not in yet, and until when that is waited for.
+    expects: Option<(GroupId, Instant)>,
 }
 
 impl RankProcess {
@@ -76,7 +80,7 @@ impl RankProcess {
             next_ask: out.now,
             keys,
             looks_at: Instant::ZERO,
-            told: 0,
+            expects: None,
         }
     }
 
@@ -158,6 +162,8 @@ impl RankProcess {
             });
         }
         self.end_late(out);
+        let now = out.now;
+        self.expects.take_if(|(_, until)| now >= *until);
         self.ask(out);
         self.renew(out);
         let is_busy = self.runs.values().any(|run| !run.under_way.is_empty());
@@ -174,6 +180,7 @@ impl RankProcess {
         let not_before = out.now + out.draw_time(self.application.think);
         let run = Run { begun: 0, done: 0, under_way: VecDeque::new(), depth: DEPTH, not_before, renew_at };
         self.runs.insert(group.id, run);
+        self.expects.take_if(|(expected, _)| *expected == group.id);
         out.set(TimerName::Application, Duration::ZERO);
     }
 
@@ -211,7 +218,6 @@ impl RankProcess {
                 let run = self.runs.get_mut(&group).expect("it has just been there");
                 run.begun += 1;
                 run.under_way.push_back(out.now + LIMIT);
-                run.not_before = out.now + out.draw_time(self.application.think);
                 true
             }
             Err(RuntimeError::Rejected(_)) if !run.under_way.is_empty() => {
@@ -239,6 +245,8 @@ impl RankProcess {
         let Some(run) = self.runs.get_mut(&group) else { return };
         run.under_way.pop_front();
         run.done += 1;
+        let pause = self.application.round.pause(group, run.done);
+        run.not_before = run.not_before.max(out.now + pause + out.draw_time(self.application.think));
         let wrong = self.application.round.wrong(group, run.done, rank, ranks, &buffers.output);
         out.fact(Fact::Delivered { group, rank, number: run.done, wrong });
         self.rank.note_end(group);
@@ -273,7 +281,7 @@ impl RankProcess {
 
     /// Whether the application is idle.
     pub(crate) fn is_idle(&self) -> bool {
-        self.runs.is_empty() && self.asking.is_none()
+        self.runs.is_empty() && self.asking.is_none() && self.expects.is_none()
     }
 
     /// The first rank asks for a group when it has none, and the manager has heard of its releases.
@@ -304,8 +312,10 @@ impl RankProcess {
                     let switches = summary.switches.iter().map(|held| held.node.clone()).collect();
                     let fallback = summary.fallback.as_ref().map(ToString::to_string);
                     out.fact(Fact::Made { job, group: summary.group, switches, fallback });
-                    // It is joined when the node has heard that it is ready.
-                    self.next_ask = out.now + Duration::from_secs(1);
+                    // It is joined when the node has heard that it is ready, if it has not been, and if it ever does.
+                    if !self.runs.contains_key(&summary.group) {
+                        self.expects = Some((summary.group, out.now + EXPECTED));
+                    }
                 }
                 Ok(Reply::Refused(status)) => self.refused(status.text, out),
                 Ok(Reply::Done) => self.refused("no group".to_owned(), out),
@@ -331,7 +341,6 @@ impl RankProcess {
         let due = |run: &Run| run.renew_at.is_some_and(|at| at <= out.now);
         let groups: Vec<GroupId> = self.runs.iter().filter(|(_, run)| due(run)).map(|(group, _)| *group).collect();
         for group in groups {
-            self.told += 1;
             if let Some(run) = self.runs.get_mut(&group) {
                 run.renew_at = Some(out.now + lease / 3);
             }

@@ -3,6 +3,7 @@
 use quincunx_collective::{
     Collective, DataType, GroupId, Numbers, Payload, Rank, ReduceOp, Reduction, SplitMix64, reference, wrong_elements,
 };
+use quincunx_units::Duration;
 
 /// Bytes of an element.
 const ELEMENT: usize = 4;
@@ -14,6 +15,8 @@ pub(crate) struct Round {
     /// Collectives that the design offers, and what it falls back to.
     pub(crate) offered: Vec<Collective>,
     pub(crate) elements: u32,
+    /// The longest that all ranks compute before one of them.
+    pub(crate) pause: Duration,
     pub(crate) length: u64,
     pub(crate) ranks: u16,
 }
@@ -36,6 +39,12 @@ impl Round {
         let mut draws = SplitMix64::new(self.seed ^ u64::from(group.0).rotate_left(32) ^ number);
         draws.draw();
         draws
+    }
+
+    /// How long all ranks compute before one of them.
+    pub(crate) fn pause(&self, group: GroupId, number: u64) -> Duration {
+        let draw = SplitMix64::new(self.draws(group, number).draw()).draw();
+        Duration::from_picos(draw % self.pause.as_picos().max(1))
     }
 
     /// The how-manieth collective of a group, counted from one.

@@ -49,6 +49,7 @@ fn smaller(plan: &Plan) -> Vec<Plan> {
         }
         with(&|plan| plan.jobs[job].lease = None);
         with(&|plan| plan.jobs[job].elements = 8);
+        with(&|plan| plan.jobs[job].pause = Duration::ZERO);
         with(&|plan| plan.jobs[job].collectives = 1.max(plan.jobs[job].collectives / 2));
     }
     with(&|plan| plan.clocks.clear());

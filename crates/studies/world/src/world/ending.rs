@@ -57,11 +57,16 @@ impl World {
     pub(super) fn go_on(&mut self) {
         self.phase = match self.phase {
             Phase::Recovers(since) => {
-                let lacks = (0..self.jobs.len()).find(|job| self.checker.rounds_since(*job, since) == 0);
+                let idle = (0..self.jobs.len()).find(|job| self.checker.rounds_since(*job, since) == 0);
+                let lacks = match (idle, self.away()) {
+                    (Some(job), _) => Some(format!("job {job} has run no round")),
+                    (None, Some(node)) => Some(format!("{node} is not attached")),
+                    (None, None) => None,
+                };
                 match lacks {
                     None => self.drain_jobs(),
-                    Some(job) if self.now >= since + WELL_AGAIN => {
-                        let what = format!("job {job} has run no round within {WELL_AGAIN} after the last fault");
+                    Some(lack) if self.now >= since + WELL_AGAIN => {
+                        let what = format!("{lack} within {WELL_AGAIN} after the last fault");
                         self.checker.violate(Promise::WellAgain, self.now, what);
                         Phase::Over
                     }
@@ -112,6 +117,23 @@ impl World {
         self.ranks().all(|rank| rank.is_idle())
     }
 
+    /// A node that no manager that serves knows.
+    fn away(&self) -> Option<String> {
+        let serving = self.machines.iter().find_map(|machine| match &machine.process {
+            Some(Process::Manager(manager)) if manager.serves() => Some(manager.manager()),
+            _ => None,
+        });
+        let Some(manager) = serving else { return Some("a manager that serves".to_owned()) };
+        let is_known = |name: &str| manager.nodes().any(|node| node.name == name);
+        let runs = |place: Place, kind: Kind| match kind {
+            Kind::Host(_) => self.jobs.iter().any(|job| job.hosts.contains(&place)),
+            Kind::Switch(_) => true,
+            Kind::Manager(_) | Kind::Store => false,
+        };
+        let mut nodes = self.fabric.places().filter(|(place, kind)| runs(*place, *kind));
+        nodes.find(|(place, _)| !is_known(self.fabric.name(*place))).map(|(place, _)| self.fabric.name(place).to_owned())
+    }
+
     fn drain_jobs(&mut self) -> Phase {
         self.ranks().for_each(|rank| rank.application.is_closing = true);
         self.tell("", || "all jobs have run a round; they begin no other".to_owned());
@@ -139,11 +161,6 @@ impl World {
                 Some(Process::Manager(manager)) if manager.serves() => {
                     serving += 1;
                     left.extend(manager.leftovers());
-                    let missing = self.plan.hosts() as usize + self.plan.hosts.len() + usize::from(self.plan.spines);
-                    let there = manager.manager().nodes().count();
-                    if there < missing.min(there + 1) && !self.plan.jobs.is_empty() && there == 0 {
-                        left.push(format!("{name} serves, and no node is attached"));
-                    }
                 }
                 Some(Process::Switch(switch)) => {
                     let (groups, held, bytes) = switch.held();

@@ -108,7 +108,7 @@ impl World {
             Kind::Host(_) => {
                 let Some(application) = self.application(place) else { return };
                 let client = Client::new(self.description(place), managers, mutation, &mut out);
-                let ports = WorldPorts::new(self.catalog, client, self.base, self.planted.design());
+                let ports = WorldPorts::new(self.catalog, client, self.base, self.planted);
                 let keys = u128::from(out.draw(u64::MAX)) << 32;
                 Process::Rank(Box::new(RankProcess::new(ports, application, keys, &mut out)))
             }
@@ -146,6 +146,7 @@ impl World {
             seed: SplitMix64::new(self.plan.seed ^ job as u64).draw(),
             offered: self.offered(design),
             elements: plan.elements,
+            pause: plan.pause,
             length: plan.collectives,
             ranks,
         };
