@@ -89,13 +89,19 @@ pub fn generate(seed: u64, lasts: Duration, catalog: Catalog) -> Plan {
     }
     let count = match draws.below(8) {
         0 => 0,
-        1..=3 => draws.between(1, 2),
-        4..=6 => draws.between(2, 5),
-        _ => draws.between(5, 10),
+        1 | 2 => draws.between(1, 2),
+        3..=6 => draws.between(3, 8),
+        _ => draws.between(8, 16),
     };
     let count = count * lasts.as_nanos().div_ceil(USUAL.as_nanos());
     for _ in 0..count {
-        let fault = fault(&mut draws, &plan, lasts);
+        let last = plan.faults.last().map(|fault: &Fault| fault.at);
+        let mut fault = fault(&mut draws, &plan, lasts);
+        // Faults meet more often than chance would have them.
+        if let Some(last) = last.filter(|_| draws.hits(3)) {
+            fault.at = last + draws.time(Duration::ZERO, Duration::from_millis(400));
+            fault.lasts = fault.lasts.min(plan.calm_at - fault.at);
+        }
         plan.faults.push(fault);
     }
     plan.faults.sort_by_key(|fault| fault.at);
@@ -155,7 +161,8 @@ fn fault(draws: &mut Draws, plan: &Plan, lasts: Duration) -> Fault {
     let lasts = if end > at { end - at } else { Duration::from_millis(1) };
     let all = names(plan);
     let of = |draws: &mut Draws, letters: &str| {
-        let fit: Vec<&String> = all.iter().filter(|name| letters.contains(&name[..1])).collect();
+        let letter = &letters[draws.below(letters.len() as u64) as usize..][..1];
+        let fit: Vec<&String> = all.iter().filter(|name| name.starts_with(letter)).collect();
         fit[draws.below(fit.len() as u64) as usize].clone()
     };
     let kind = match draws.below(13) {
@@ -167,11 +174,11 @@ fn fault(draws: &mut Draws, plan: &Plan, lasts: Duration) -> Fault {
             }
             FaultKind::Deaf(ends)
         }
-        3 => FaultKind::Isolate(of(draws, "hsme")),
-        4 => FaultKind::Mute(of(draws, "hsme")),
-        5 | 6 => FaultKind::Kill(of(draws, "hsme")),
-        7 => FaultKind::PowerOff(of(draws, "hsm")),
-        8 | 9 => FaultKind::Pause(of(draws, "hsme")),
+        3 => FaultKind::Isolate(of(draws, "hhssme")),
+        4 => FaultKind::Mute(of(draws, "hhssme")),
+        5 | 6 => FaultKind::Kill(of(draws, "hsssme")),
+        7 => FaultKind::PowerOff(of(draws, "hssm")),
+        8 | 9 => FaultKind::Pause(of(draws, "hsssme")),
         10 => match draws.below(2) {
             0 => FaultKind::FullStore,
             _ => FaultKind::SlowStore,
