@@ -2,7 +2,9 @@
 //! around the [`Agent`] that ships: a connection to whichever manager serves, calls that are made again for as long as there is
 //! patience, and a stream of instructions that is asked for anew with what the node has.
 
-use crate::connection::{CallId, Code, ConnectionId, KEEP_ALIVE, KEEP_ALIVE_OF_TWO, Message, Reply, Request, Status};
+use crate::connection::{
+    CallId, Code, ConnectionId, KEEP_ALIVE, KEEP_ALIVE_OF_TWO, Message, Reply, Request, Status,
+};
 use crate::effects::{ControlEffect, Effects, TimerName};
 use quincunx_collective::GroupId;
 use quincunx_control::{Agent, AgentAction, Instruction, LinkReport, Mutation, NodeDescription, Report};
@@ -36,8 +38,13 @@ enum Channel {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stream {
     /// It is to be asked for, not before then.
-    Wanted { from: Instant },
-    Asked { call: CallId, since: Instant },
+    Wanted {
+        from: Instant,
+    },
+    Asked {
+        call: CallId,
+        since: Instant,
+    },
     Attached,
     Over,
 }
@@ -118,9 +125,8 @@ impl Client {
 
     /// Whether releases are on their way that the manager has not heard.
     pub(crate) fn has_releases(&self) -> bool {
-        let is_release = |call: &PendingCall| {
-            matches!(call.request, Request::Report { report: Report::Released, .. })
-        };
+        let is_release =
+            |call: &PendingCall| matches!(call.request, Request::Report { report: Report::Released, .. });
         self.calls.values().any(is_release)
     }
 
@@ -221,7 +227,7 @@ impl Client {
         if let Stream::Wanted { from } = self.stream
             && now >= from
         {
-            let (node, held) = (Box::new(self.description.clone()), self.agent.held());
+            let (node, held) = (Box::new(self.description.clone()), self.agent.attaches_with());
             let call = CallId(self.next_call);
             self.next_call += 1;
             self.stream = Stream::Asked { call, since: now };
@@ -291,8 +297,9 @@ impl Client {
             Stream::Wanted { .. } | Stream::Over => {}
         }
         // What a rank has called it tells again itself, as long as that matters.
-        let is_said_once =
-            |call: &PendingCall| matches!(call.request, Request::Report { report: Report::Called { .. }, .. });
+        let is_said_once = |call: &PendingCall| {
+            matches!(call.request, Request::Report { report: Report::Called { .. }, .. })
+        };
         self.calls.retain(|_, call| call.sent.is_none() || !is_said_once(call));
         for pending in self.calls.values_mut().filter(|pending| pending.sent.is_some()) {
             (pending.sent, pending.not_before) = (None, now + AGAIN);
@@ -356,7 +363,9 @@ impl Client {
                 AgentAction::Install(context) => Instruction::Install(context),
                 AgentAction::Begin(group) => Instruction::Ready(group),
                 AgentAction::Remove { group, failure: None } => Instruction::Remove(group),
-                AgentAction::Remove { group, failure: Some(failure) } => Instruction::Failed { group, failure },
+                AgentAction::Remove { group, failure: Some(failure) } => {
+                    Instruction::Failed { group, failure }
+                }
                 AgentAction::Suspend { group, failure } => Instruction::Suspend { group, failure },
                 AgentAction::Resume { group, from, first } => Instruction::Resume { group, from, first },
                 AgentAction::TellCalls(group) => Instruction::TellCalls(group),

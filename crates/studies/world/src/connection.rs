@@ -2,7 +2,9 @@
 //! words arrive in order and once, or not at all when the connection ends; an end that hears nothing for long gives it up.
 
 use quincunx_collective::GroupId;
-use quincunx_control::{GroupRequest, GroupSummary, HeldGroup, Instruction, LinkReport, NodeDescription, Report};
+use quincunx_control::{
+    GroupRequest, GroupSummary, HeldGroup, Instruction, LinkReport, NodeDescription, Report,
+};
 use quincunx_units::Duration;
 
 /// Names a connection.

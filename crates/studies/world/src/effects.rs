@@ -43,11 +43,17 @@ pub(crate) enum TimerName {
 #[derive(Clone, Debug)]
 pub(crate) enum ControlEffect {
     /// Connect to a manager, by its number.
-    Connect { connection: ConnectionId, manager: usize },
+    Connect {
+        connection: ConnectionId,
+        manager: usize,
+    },
     Say(ConnectionId, Message),
     Close(ConnectionId),
     /// Ask the store something, in vain after so long.
-    Store { request: StoreRequest, patience: Duration },
+    Store {
+        request: StoreRequest,
+        patience: Duration,
+    },
 }
 
 /// Why a process ends by itself.
@@ -145,7 +151,12 @@ pub(crate) const PORT: PortId = PortId(0);
 
 impl<E: Engine<Header = RoceHeader, Payload = Numbers>> Answers<E> {
     /// Gives the engine the slots that it wants, and hands on what it has answered.
-    pub(crate) fn hand_on(&mut self, engine: &mut E, name: impl Fn(E::Timer) -> TimerName, out: &mut Effects) {
+    pub(crate) fn hand_on(
+        &mut self,
+        engine: &mut E,
+        name: impl Fn(E::Timer) -> TimerName,
+        out: &mut Effects,
+    ) {
         while engine.wants_transmit(PORT) {
             engine.handle_transmit_slot(out.now, PORT, self);
         }

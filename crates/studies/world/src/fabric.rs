@@ -50,13 +50,15 @@ impl Fabric {
             names.push(name);
             kinds.len() - 1
         };
-        let hosts: Vec<Place> = (0..plan.hosts()).map(|host| add(Kind::Host(host), format!("h{host}"))).collect();
+        let hosts: Vec<Place> =
+            (0..plan.hosts()).map(|host| add(Kind::Host(host), format!("h{host}"))).collect();
         let leaves: Vec<Place> =
             (0..plan.hosts.len() as u16).map(|leaf| add(Kind::Switch(leaf), format!("s{leaf}"))).collect();
         let first = plan.hosts.len() as u16;
         let spines: Vec<Place> =
             (first..first + plan.spines).map(|spine| add(Kind::Switch(spine), format!("s{spine}"))).collect();
-        (0..usize::from(plan.managers)).for_each(|manager| _ = add(Kind::Manager(manager), format!("m{manager}")));
+        (0..usize::from(plan.managers))
+            .for_each(|manager| _ = add(Kind::Manager(manager), format!("m{manager}")));
         add(Kind::Store, "e0".to_owned());
         let mut next = hosts.iter();
         for (leaf, count) in leaves.iter().zip(&plan.hosts) {

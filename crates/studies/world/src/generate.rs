@@ -112,7 +112,9 @@ pub fn generate(seed: u64, lasts: Duration, catalog: Catalog) -> Plan {
 fn names(plan: &Plan) -> Vec<String> {
     let switches = plan.hosts.len() as u16 + plan.spines;
     let all = [('h', plan.hosts()), ('s', switches), ('m', plan.managers), ('e', 1)];
-    all.into_iter().flat_map(|(letter, count)| (0..count).map(move |number| format!("{letter}{number}"))).collect()
+    all.into_iter()
+        .flat_map(|(letter, count)| (0..count).map(move |number| format!("{letter}{number}")))
+        .collect()
 }
 
 fn jobs(draws: &mut Draws, hosts: u16, catalog: Catalog) -> Vec<JobPlan> {
@@ -143,7 +145,8 @@ fn jobs(draws: &mut Draws, hosts: u16, catalog: Catalog) -> Vec<JobPlan> {
 }
 
 fn weather(draws: &mut Draws) -> Weather {
-    let mut some = |most: f64| if draws.hits(2) { most * (draws.below(1000) as f64 / 1000.0).powi(3) } else { 0.0 };
+    let mut some =
+        |most: f64| if draws.hits(2) { most * (draws.below(1000) as f64 / 1000.0).powi(3) } else { 0.0 };
     Weather { loss: some(0.08), copies: some(0.08), late: some(0.05), corruption: some(0.03) }
 }
 
@@ -157,7 +160,8 @@ fn fault(draws: &mut Draws, plan: &Plan, lasts: Duration) -> Fault {
         2 => Duration::from_secs(4),
         _ => Duration::from_secs(18),
     };
-    let end = (at + draws.time(Duration::from_millis(1), longest)).min(plan.calm_at - Duration::from_millis(1));
+    let end =
+        (at + draws.time(Duration::from_millis(1), longest)).min(plan.calm_at - Duration::from_millis(1));
     let lasts = if end > at { end - at } else { Duration::from_millis(1) };
     let all = names(plan);
     let of = |draws: &mut Draws, letters: &str| {

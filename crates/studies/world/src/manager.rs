@@ -7,8 +7,8 @@ use crate::facts::Fact;
 use crate::store::{LEASE, OPENING, StoreReply, StoreRequest};
 use quincunx_collective::GroupId;
 use quincunx_control::{
-    Action, AttachError, GroupRequest, InitGroupError, Instruction, Journal, Manager, ManagerConfig, ManagerTimer,
-    Mutation, ReportError, RequestId,
+    Action, AttachError, GroupRequest, InitGroupError, Instruction, Journal, Manager, ManagerConfig,
+    ManagerTimer, Mutation, ReportError, RequestId,
 };
 use quincunx_design::Catalog;
 use quincunx_units::{ByteCount, Duration, Instant};
@@ -54,7 +54,12 @@ pub(crate) struct ManagerProcess {
 }
 
 impl ManagerProcess {
-    pub(crate) fn new(catalog: Catalog, config: ManagerConfig, mutation: Option<Mutation>, out: &mut Effects) -> Self {
+    pub(crate) fn new(
+        catalog: Catalog,
+        config: ManagerConfig,
+        mutation: Option<Mutation>,
+        out: &mut Effects,
+    ) -> Self {
         out.set(TimerName::Poll, Duration::ZERO);
         Self {
             catalog,
@@ -105,7 +110,9 @@ impl ManagerProcess {
                 out.fact(Fact::Met("manager: lease over"));
                 self.stop("its lease is over", out);
             }
-            TimerName::Manager(timer) => self.step(out, |manager, actions| manager.handle_timer(timer, actions)),
+            TimerName::Manager(timer) => {
+                self.step(out, |manager, actions| manager.handle_timer(timer, actions))
+            }
             _ => {}
         }
     }
@@ -125,7 +132,9 @@ impl ManagerProcess {
             StoreReply::Taken(taken) => {
                 self.asks_store = false;
                 match taken {
-                    Some((term, numbers, records)) if self.term.is_none() => self.begin(term, numbers, records, out),
+                    Some((term, numbers, records)) if self.term.is_none() => {
+                        self.begin(term, numbers, records, out)
+                    }
                     _ => out.set(TimerName::Poll, POLL),
                 }
             }
@@ -249,7 +258,8 @@ impl ManagerProcess {
     /// A connection is at its end.
     pub(crate) fn lose(&mut self, connection: ConnectionId, out: &mut Effects) {
         self.unsettled.retain(|waiting| waiting.connection != connection);
-        let gone = self.callers.iter().filter(|(_, (own, ..))| *own == connection).map(|(request, _)| *request);
+        let gone =
+            self.callers.iter().filter(|(_, (own, ..))| *own == connection).map(|(request, _)| *request);
         for request in gone.collect::<Vec<_>>() {
             self.callers.remove(&request);
             self.step(out, |manager, actions| manager.abandon(request, actions));
@@ -274,7 +284,8 @@ impl ManagerProcess {
                 let name = description.name.clone();
                 let mut attached = Ok(());
                 self.last_attach = out.now;
-                let held = if self.mutation == Some(Mutation::ForgetsWhatNodesHave) { Vec::new() } else { held };
+                let held =
+                    if self.mutation == Some(Mutation::ForgetsWhatNodesHave) { Vec::new() } else { held };
                 // The stream is there before what the manager says through it.
                 let earlier = self.streams.get(&name).copied();
                 let mut actions = Vec::new();
@@ -287,7 +298,11 @@ impl ManagerProcess {
                     Ok(()) => {
                         debug_assert!(earlier.is_none(), "an attached node has been taken again");
                         self.streams.insert(name, connection);
-                        out.fact(Fact::Met(if held.is_empty() { "manager: node attached" } else { "manager: node came back" }));
+                        out.fact(Fact::Met(if held.is_empty() {
+                            "manager: node attached"
+                        } else {
+                            "manager: node came back"
+                        }));
                         out.say(connection, Message::Answer(call, Reply::Done));
                         return self.perform(actions, out);
                     }
@@ -295,7 +310,8 @@ impl ManagerProcess {
                 }
             }
             Request::Report { .. } | Request::Links(_)
-                if self.mutation != Some(Mutation::TakesOldWords) && self.streams.get(node).is_some_and(|own| *own != connection) =>
+                if self.mutation != Some(Mutation::TakesOldWords)
+                    && self.streams.get(node).is_some_and(|own| *own != connection) =>
             {
                 let text = "expected the report on the connection that the node attached by".to_owned();
                 Reply::Refused(Status { code: Code::PermissionDenied, text })
@@ -315,7 +331,10 @@ impl ManagerProcess {
             Request::Renew(group) => {
                 let mut renewed = Ok(());
                 self.step(out, |manager, actions| renewed = manager.renew(group, actions));
-                let gone = |error: quincunx_control::UnknownGroup| Status { code: Code::NotFound, text: error.to_string() };
+                let gone = |error: quincunx_control::UnknownGroup| Status {
+                    code: Code::NotFound,
+                    text: error.to_string(),
+                };
                 renewed.map_or_else(|error| Reply::Refused(gone(error)), |()| Reply::Done)
             }
             Request::Init(wanted) => {
@@ -354,8 +373,9 @@ impl ManagerProcess {
     /// What it still knows of groups, when there should be none.
     pub(crate) fn leftovers(&self) -> Vec<String> {
         let living = self.manager.groups().filter(|group| !group.state.is_over());
-        let mut left: Vec<String> =
-            living.map(|group| format!("the manager has group {} ({:?})", group.group, group.state)).collect();
+        let mut left: Vec<String> = living
+            .map(|group| format!("the manager has group {} ({:?})", group.group, group.state))
+            .collect();
         let names: Vec<&String> = self.manager.nodes().map(|node| &node.name).collect();
         for name in names {
             for (group, held) in self.manager.holdings(name) {

@@ -163,7 +163,10 @@ impl Plan {
     /// # Errors
     /// One line, if it is none.
     pub fn from_text(text: &str) -> Result<Self, String> {
-        serde_json::from_str(text)
-            .map_err(|error| format!("expected a plan as `check cluster` writes it, found \"{error}\"; write a new one with --seed"))
+        serde_json::from_str(text).map_err(|error| {
+            format!(
+                "expected a plan as `check cluster` writes it, found \"{error}\"; write a new one with --seed"
+            )
+        })
     }
 }

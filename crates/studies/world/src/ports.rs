@@ -10,7 +10,9 @@ use quincunx_control::{Instruction, Mutation, ProbePaths, Progress, Report};
 use quincunx_control_grpc::CallRecord;
 use quincunx_design::{Catalog, GroupContext, Refusal};
 use quincunx_engine::{Engine, Frame};
-use quincunx_nodes::{Host, HostCommand, HostEvent, HostRejected, HostTimer, Ways, contended_host_group, host_group};
+use quincunx_nodes::{
+    Host, HostCommand, HostEvent, HostRejected, HostTimer, Ways, contended_host_group, host_group,
+};
 use quincunx_runtime::{RankPorts, RuntimeError};
 use quincunx_units::{Duration, Instant};
 use std::cell::{Cell, RefCell};
@@ -31,12 +33,7 @@ pub(crate) struct WorldPorts {
 }
 
 impl WorldPorts {
-    pub(crate) fn new(
-        catalog: Catalog,
-        client: Client,
-        base: std::time::Instant,
-        planted: Planted,
-    ) -> Self {
+    pub(crate) fn new(catalog: Catalog, client: Client, base: std::time::Instant, planted: Planted) -> Self {
         let Ok(host) = Host::<Numbers>::new(());
         Self {
             catalog,
@@ -81,7 +78,8 @@ impl RankPorts for WorldPorts {
 
     fn install(&mut self, context: &GroupContext) -> Result<Result<(), Refusal>, RuntimeError> {
         let prepared = self.catalog.find(&context.design, context.fabric).and_then(|design| {
-            let Some(among_hosts) = context.contention.as_ref().and_then(|with| with.fallback.as_ref()) else {
+            let Some(among_hosts) = context.contention.as_ref().and_then(|with| with.fallback.as_ref())
+            else {
                 return host_group(design, context, mutation_of(design, self.planted.design()), |_| PORT);
             };
             let fallback = self.catalog.find(&among_hosts.design, among_hosts.fabric)?;

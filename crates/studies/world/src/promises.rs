@@ -1,7 +1,7 @@
 //! What is promised, and whether it is kept: the checker hears every fact, and looks at the whole when all is to be well again.
 
-use crate::facts::Fact;
 use crate::fabric::Place;
+use crate::facts::Fact;
 use quincunx_collective::GroupId;
 use quincunx_control::memory::Region;
 use quincunx_units::{Duration, Instant};
@@ -188,10 +188,12 @@ impl Checker {
             }
             Fact::Delivered { group, rank, number, wrong } => {
                 if *wrong > 0 {
-                    let what = format!("{name}: {wrong} elements of collective {number} in group {group} are wrong");
+                    let what =
+                        format!("{name}: {wrong} elements of collective {number} in group {group} are wrong");
                     self.violate(Promise::RightResults, now, what);
                 }
-                let Some(member) = self.groups.get_mut(group).and_then(|entry| entry.members.get_mut(rank)) else {
+                let Some(member) = self.groups.get_mut(group).and_then(|entry| entry.members.get_mut(rank))
+                else {
                     let what = format!("{name} has a result in group {group}, which it is not in");
                     return self.violate(Promise::InOrder, now, what);
                 };
@@ -213,7 +215,9 @@ impl Checker {
                     (member.is_over, member.has_failed) = (true, true);
                 }
                 if *is_late && !self.was_disturbed(&machines, since, now) {
-                    let what = format!("{name} has waited in group {group} until its deadline, and nothing had befallen it");
+                    let what = format!(
+                        "{name} has waited in group {group} until its deadline, and nothing had befallen it"
+                    );
                     self.violate(Promise::Answered, now, what);
                 }
                 if reason.contains("to call the same collective") {
@@ -239,7 +243,8 @@ impl Checker {
             Fact::Installed { group, region, queue_pairs } => {
                 let held = self.memory.entry(place).or_default();
                 let clash = held.iter().find(|(_, (other, pairs))| {
-                    let overlaps = region.length.bytes() > 0 && other.length.bytes() > 0 && other.overlaps(region);
+                    let overlaps =
+                        region.length.bytes() > 0 && other.length.bytes() > 0 && other.overlaps(region);
                     overlaps || !pairs.is_disjoint(queue_pairs)
                 });
                 let clash = clash.map(|(other, _)| *other);
@@ -275,18 +280,25 @@ impl Checker {
         let mut found = Vec::new();
         for (id, group) in &self.groups {
             for (rank, member) in group.members.iter().filter(|(_, member)| !member.is_over) {
-                let what = format!("rank {rank} of job {} is in group {id} still, which nobody ends", group.job);
+                let what =
+                    format!("rank {rank} of job {} is in group {id} still, which nobody ends", group.job);
                 found.push((Promise::Answered, what));
                 let _ = member;
             }
             let most = group.members.values().map(|member| member.delivered).max().unwrap_or(0);
             let lacks = group.members.iter().find(|(_, member)| member.has_failed && member.delivered < most);
-            let alone = group.members.iter().find(|(_, member)| member.delivered == member.wants && !member.has_failed);
+            let alone = group
+                .members
+                .iter()
+                .find(|(_, member)| member.delivered == member.wants && !member.has_failed);
             if let (Some((without, _)), Some((with, _))) = (lacks, alone)
                 && !group.is_known_lost
                 && !self.was_disturbed(&self.jobs[group.job], group.since, now)
             {
-                let what = format!("rank {with} of job {} has all results of group {id}, rank {without} has an error", group.job);
+                let what = format!(
+                    "rank {with} of job {} has all results of group {id}, rank {without} has an error",
+                    group.job
+                );
                 found.push((Promise::NoSuccessAlone, what));
             }
         }

@@ -19,8 +19,8 @@ use std::sync::Arc;
 /// Collectives of a group that are under way at once.
 const DEPTH: usize = 2;
 
-/// How long a collective may take.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+/// How long a collective may take, as `comm` has it where nobody says otherwise.
+pub(crate) const LIMIT: Duration = Duration::from_secs(1800);
 
 /// How often a rank that waits for something looks for what the manager says.
 const LOOK: Duration = Duration::from_millis(20);
@@ -51,6 +51,8 @@ struct Run {
     done: u64,
     /// Deadlines of what is under way.
     under_way: VecDeque<Instant>,
+    /// When the next one was called, if it has not begun.
+    called: Option<Instant>,
     depth: usize,
     not_before: Instant,
     renew_at: Option<Instant>,
@@ -150,7 +152,11 @@ impl RankProcess {
         }
         match self.rank.take_ready() {
             Ok(ready) => ready.iter().for_each(|group| self.join(group, out)),
-            Err(error) => out.fact(Fact::Met(if error.to_string().is_empty() { "" } else { "rank: group lost before it was ready" })),
+            Err(error) => out.fact(Fact::Met(if error.to_string().is_empty() {
+                ""
+            } else {
+                "rank: group lost before it was ready"
+            })),
         }
         for recreation in self.rank.take_recreations() {
             out.fact(Fact::Recreated {
@@ -166,7 +172,7 @@ impl RankProcess {
         self.expects.take_if(|(_, until)| now >= *until);
         self.ask(out);
         self.renew(out);
-        let is_busy = self.runs.values().any(|run| !run.under_way.is_empty());
+        let is_busy = self.runs.values().any(|run| !run.under_way.is_empty() || run.called.is_some());
         let waits = if is_busy || !self.rank.ports().client.is_attached() { LOOK } else { LOOK * 5 };
         self.looks_at = out.now + waits;
         out.set(TimerName::Look, waits);
@@ -178,7 +184,15 @@ impl RankProcess {
         out.fact(Fact::Joined { job: self.application.job, group: group.id, rank: group.rank.0, wants });
         let renew_at = self.application.wanted.lease.map(|lease| out.now + lease / 3);
         let not_before = out.now + out.draw_time(self.application.think);
-        let run = Run { begun: 0, done: 0, under_way: VecDeque::new(), depth: DEPTH, not_before, renew_at };
+        let run = Run {
+            begun: 0,
+            done: 0,
+            under_way: VecDeque::new(),
+            called: None,
+            depth: DEPTH,
+            not_before,
+            renew_at,
+        };
         self.runs.insert(group.id, run);
         self.expects.take_if(|(expected, _)| *expected == group.id);
         out.set(TimerName::Application, Duration::ZERO);
@@ -193,31 +207,38 @@ impl RankProcess {
     }
 
     fn begin_next(&mut self, group: GroupId, out: &mut Effects) -> bool {
-        let (rank, ranks, round) = (self.application.rank, self.application.ranks, Arc::clone(&self.application.round));
+        let (rank, ranks, round) =
+            (self.application.rank, self.application.ranks, Arc::clone(&self.application.round));
         let Some(run) = self.runs.get_mut(&group) else { return false };
         let is_full = run.under_way.len() >= run.depth || run.begun >= round.length();
-        if is_full || self.rank.is_in_doubt(group) {
+        if is_full {
             return false;
         }
         if out.now < run.not_before {
             out.set(TimerName::Application, run.not_before.since(out.now));
             return false;
         }
+        let called = *run.called.get_or_insert(out.now);
+        if self.rank.is_in_doubt(group) {
+            return false;
+        }
         let call = round.call(group, run.begun + 1);
         let input = round.input(group, run.begun + 1, rank, ranks);
         let output = Numbers::zeroed(round.output_length(&call, ranks, rank));
         let bytes = input.length().max(output.length()) as u64;
-        let begun = self.rank.begin(group, call.collective, call.reduction, Terms::WHOLE, Finished { input, output });
+        let begun =
+            self.rank.begin(group, call.collective, call.reduction, Terms::WHOLE, Finished { input, output });
         match begun {
             Ok(()) => {
-                let called = quincunx_runtime::RankPorts::now(self.rank.ports());
+                let at = quincunx_runtime::RankPorts::now(self.rank.ports());
                 let reduction = (call.reduction.op.into(), call.reduction.data_type);
                 let bytes = round.told_bytes(&call, bytes);
-                let told = NewCall { collective: call.collective, reduction, bytes, site: None, called };
+                let told = NewCall { collective: call.collective, reduction, bytes, site: None, called: at };
                 self.rank.note_call(group, told);
                 let run = self.runs.get_mut(&group).expect("it has just been there");
                 run.begun += 1;
-                run.under_way.push_back(out.now + LIMIT);
+                run.called = None;
+                run.under_way.push_back(called + LIMIT);
                 true
             }
             Err(RuntimeError::Rejected(_)) if !run.under_way.is_empty() => {
@@ -270,8 +291,12 @@ impl RankProcess {
     }
 
     fn end_late(&mut self, out: &mut Effects) {
-        let late = |run: &Run| run.under_way.front().is_some_and(|deadline| *deadline <= out.now);
-        let groups: Vec<GroupId> = self.runs.iter().filter(|(_, run)| late(run)).map(|(group, _)| *group).collect();
+        let late = |run: &Run| {
+            let first = run.under_way.front().copied().or(run.called.map(|called| called + LIMIT));
+            first.is_some_and(|deadline| deadline <= out.now)
+        };
+        let groups: Vec<GroupId> =
+            self.runs.iter().filter(|(_, run)| late(run)).map(|(group, _)| *group).collect();
         for group in groups {
             let error = RuntimeError::TimedOut { what: "the end of a collective".into(), limit: LIMIT };
             self.end(group, &error, true, out);
@@ -339,7 +364,8 @@ impl RankProcess {
         }
         let Some(lease) = self.application.wanted.lease else { return };
         let due = |run: &Run| run.renew_at.is_some_and(|at| at <= out.now);
-        let groups: Vec<GroupId> = self.runs.iter().filter(|(_, run)| due(run)).map(|(group, _)| *group).collect();
+        let groups: Vec<GroupId> =
+            self.runs.iter().filter(|(_, run)| due(run)).map(|(group, _)| *group).collect();
         for group in groups {
             if let Some(run) = self.runs.get_mut(&group) {
                 run.renew_at = Some(out.now + lease / 3);

@@ -1,7 +1,8 @@
 //! What a job runs in a group, and what must come of it. All of it follows from the group's number: ranks need not tell each other.
 
 use quincunx_collective::{
-    Collective, DataType, GroupId, Numbers, Payload, Rank, ReduceOp, Reduction, SplitMix64, reference, wrong_elements,
+    Collective, DataType, GroupId, Numbers, Payload, Rank, ReduceOp, Reduction, SplitMix64, reference,
+    wrong_elements,
 };
 use quincunx_units::Duration;
 

@@ -63,7 +63,8 @@ pub fn run(plan: &Plan, setup: Setup, telling: Telling) -> Result<Outcome, Strin
     let violation = match panicked {
         Some(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words");
+            let text =
+                text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words");
             let what = text.lines().next().unwrap_or_default().to_owned();
             Some(Violation { promise: Promise::NoPanic, at: time, what })
         }

@@ -69,7 +69,13 @@ impl Store {
     }
 
     /// Answers manager number `manager`; a store that is `full` takes no change.
-    pub(crate) fn answer(&mut self, now: Instant, manager: usize, request: &StoreRequest, full: bool) -> StoreReply {
+    pub(crate) fn answer(
+        &mut self,
+        now: Instant,
+        manager: usize,
+        request: &StoreRequest,
+        full: bool,
+    ) -> StoreReply {
         if self.kind == StoreKind::Lease && self.holder.is_some_and(|(_, until)| now >= until) {
             self.holder = None;
         }

@@ -77,7 +77,8 @@ impl SwitchProcess {
             if let SwitchEvent::Unreachable { group, edge } = event {
                 out.fact(Fact::Met("switch: neighbour does not answer"));
                 self.tell_links(out);
-                let of = self.installed.iter().find(|(_, channels)| channels.iter().any(|own| own.group == group));
+                let of =
+                    self.installed.iter().find(|(_, channels)| channels.iter().any(|own| own.group == group));
                 let reason = format!("the neighbour on edge {edge} does not answer");
                 let of = of.map_or(group, |(of, _)| *of);
                 self.client.report(of, Report::DataPlaneFailed { reason }, out);

@@ -13,8 +13,8 @@ use crate::effects::{ControlEffect, Effects, OwnedFrame, TimerName};
 use crate::fabric::{Fabric, Kind, Place};
 use crate::facts::Fact;
 use crate::machine::{Clock, Input, Machine, Process, SOCKET_ROOM};
-use crate::planted::Planted;
 use crate::plan::Plan;
+use crate::planted::Planted;
 use crate::promises::{Checker, Promise};
 use crate::store::{Store, StoreReply, StoreRequest};
 use ending::Phase;
@@ -27,16 +27,45 @@ use words::Connection;
 /// Something that is due.
 #[derive(Debug)]
 enum Event {
-    Frame { to: Place, frame: OwnedFrame },
-    Timer { place: Place, life: u32, timer: TimerName },
-    Word { connection: ConnectionId, to_manager: bool, message: Message },
+    Frame {
+        to: Place,
+        frame: OwnedFrame,
+    },
+    Timer {
+        place: Place,
+        life: u32,
+        timer: TimerName,
+    },
+    Word {
+        connection: ConnectionId,
+        to_manager: bool,
+        message: Message,
+    },
     /// An end of a connection has heard nothing for too long, if it is still so.
-    Silence { connection: ConnectionId, at_manager: bool, since: Instant },
-    Store { place: Place, life: u32, request: StoreRequest, until: Instant },
-    Answer { place: Place, life: u32, reply: StoreReply },
+    Silence {
+        connection: ConnectionId,
+        at_manager: bool,
+        since: Instant,
+    },
+    Store {
+        place: Place,
+        life: u32,
+        request: StoreRequest,
+        until: Instant,
+    },
+    Answer {
+        place: Place,
+        life: u32,
+        reply: StoreReply,
+    },
     /// A fault begins, or ends.
-    Fault { number: usize, begins: bool },
-    Stranger { number: usize },
+    Fault {
+        number: usize,
+        begins: bool,
+    },
+    Stranger {
+        number: usize,
+    },
     /// A process starts on a machine.
     Start(Place),
     /// All ranks of a job start again.
@@ -218,7 +247,9 @@ impl World {
                 }
             }
             Event::Word { connection, to_manager, message } => self.deliver(connection, to_manager, message),
-            Event::Silence { connection, at_manager, since } => self.fall_silent(connection, at_manager, since),
+            Event::Silence { connection, at_manager, since } => {
+                self.fall_silent(connection, at_manager, since)
+            }
             Event::Store { place, life, request, until } => self.ask_store(place, life, request, until),
             Event::Answer { place, life, reply } => {
                 if self.machines[place].life == life {
@@ -264,8 +295,9 @@ impl World {
         if machine.pauses > 0 || !machine.process.as_ref().is_some_and(is_free) {
             return;
         }
-        let (frames, others): (Vec<Input>, Vec<Input>) =
-            std::mem::take(&mut machine.backlog).into_iter().partition(|input| matches!(input, Input::Frame(_)));
+        let (frames, others): (Vec<Input>, Vec<Input>) = std::mem::take(&mut machine.backlog)
+            .into_iter()
+            .partition(|input| matches!(input, Input::Frame(_)));
         for input in frames.into_iter().chain(others) {
             self.give(place, input);
         }
@@ -340,7 +372,7 @@ impl World {
 
 /// A fact as a number: all of it is in its text.
 fn fact_word(fact: &Fact) -> u64 {
-    format!("{fact:?}").bytes().fold(0xcbf2_9ce4_8422_2325, |word, byte| {
-        (word ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-    })
+    format!("{fact:?}")
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |word, byte| (word ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }

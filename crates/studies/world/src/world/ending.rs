@@ -76,7 +76,8 @@ impl World {
             Phase::Drains(since) => match self.is_idle() {
                 true => self.let_run(0),
                 false if self.now >= since + DRAINED => {
-                    let what = format!("a job that begins nothing more has not come to its end within {DRAINED}");
+                    let what =
+                        format!("a job that begins nothing more has not come to its end within {DRAINED}");
                     self.checker.violate(Promise::Answered, self.now, what);
                     Phase::Over
                 }
@@ -87,7 +88,9 @@ impl World {
                 match has_run && self.checker.was_as_asked(job, since) {
                     true => self.let_run(job + 1),
                     false if self.now >= since + ALONE => {
-                        let what = format!("job {job}, alone, has had no group as it had asked for it, and run a round there, within {ALONE}");
+                        let what = format!(
+                            "job {job}, alone, has had no group as it had asked for it, and run a round there, within {ALONE}"
+                        );
                         self.checker.violate(Promise::WellAgain, self.now, what);
                         Phase::Over
                     }
@@ -131,7 +134,9 @@ impl World {
             Kind::Manager(_) | Kind::Store => false,
         };
         let mut nodes = self.fabric.places().filter(|(place, kind)| runs(*place, *kind));
-        nodes.find(|(place, _)| !is_known(self.fabric.name(*place))).map(|(place, _)| self.fabric.name(place).to_owned())
+        nodes
+            .find(|(place, _)| !is_known(self.fabric.name(*place)))
+            .map(|(place, _)| self.fabric.name(place).to_owned())
     }
 
     fn drain_jobs(&mut self) -> Phase {
@@ -146,7 +151,9 @@ impl World {
             return Phase::Forgets(self.now);
         }
         self.tell("", || format!("job {job} runs alone"));
-        self.ranks().filter(|rank| rank.application.job == job).for_each(|rank| rank.application.last_rounds = 1);
+        self.ranks()
+            .filter(|rank| rank.application.job == job)
+            .for_each(|rank| rank.application.last_rounds = 1);
         Phase::Alone(job, self.now)
     }
 
@@ -165,7 +172,9 @@ impl World {
                 Some(Process::Switch(switch)) => {
                     let (groups, held, bytes) = switch.held();
                     if groups + held + bytes > 0 {
-                        left.push(format!("{name} has {groups} groups, its agent {held}, and {bytes} bytes of buffers"));
+                        left.push(format!(
+                            "{name} has {groups} groups, its agent {held}, and {bytes} bytes of buffers"
+                        ));
                     }
                 }
                 Some(Process::Rank(rank)) => {
@@ -180,12 +189,20 @@ impl World {
         if serving != 1 {
             left.push(format!("{serving} managers serve"));
         }
-        left.extend(self.store.records().map(|record| format!("group {} is kept in the store", record.group)));
-        let in_memory: Vec<String> =
-            self.checker.in_memory().map(|(place, group)| format!("{} has group {group} in its memory", self.fabric.name(place))).collect();
+        left.extend(
+            self.store.records().map(|record| format!("group {} is kept in the store", record.group)),
+        );
+        let in_memory: Vec<String> = self
+            .checker
+            .in_memory()
+            .map(|(place, group)| format!("{} has group {group} in its memory", self.fabric.name(place)))
+            .collect();
         left.extend(in_memory);
         if let Some(first) = left.first() {
-            let what = format!("{first}{}", if left.len() > 1 { format!("; and {} more", left.len() - 1) } else { String::new() });
+            let what = format!(
+                "{first}{}",
+                if left.len() > 1 { format!("; and {} more", left.len() - 1) } else { String::new() }
+            );
             self.checker.violate(Promise::NothingLeft, self.now, what);
         }
     }

@@ -17,7 +17,9 @@ impl World {
     pub(super) fn was_any_disturbed(&self) -> bool {
         let is_harmless = |kind: &FaultKind| matches!(kind, FaultKind::Stranger(_));
         let now = self.now.since(Instant::ZERO);
-        let lately = |fault: &crate::plan::Fault| fault.at <= now && fault.at + fault.lasts + Duration::from_secs(45) >= now;
+        let lately = |fault: &crate::plan::Fault| {
+            fault.at <= now && fault.at + fault.lasts + Duration::from_secs(45) >= now
+        };
         self.plan.faults.iter().any(|fault| !is_harmless(&fault.kind) && lately(fault))
     }
 
@@ -31,7 +33,10 @@ impl World {
                 let host = ends.iter().find(|end| is_host(end))?;
                 Some(BTreeSet::from([host.clone()]))
             }
-            FaultKind::Isolate(name) | FaultKind::Mute(name) | FaultKind::Kill(name) | FaultKind::Pause(name) => {
+            FaultKind::Isolate(name)
+            | FaultKind::Mute(name)
+            | FaultKind::Kill(name)
+            | FaultKind::Pause(name) => {
                 let kind = self.fabric.find(name).map(|place| self.fabric.kind(place));
                 let is_node = matches!(kind, Some(Kind::Host(_) | Kind::Switch(_)));
                 is_node.then(|| BTreeSet::from([name.clone()]))

@@ -7,7 +7,9 @@ use crate::plan::FaultKind;
 use quincunx_collective::{Numbers, Payload, SplitMix64};
 use quincunx_network::{Delay, FaultRates, Hold, Injector};
 use quincunx_units::{Duration, Instant, Probability};
-use quincunx_wire::{Operation, Psn, QpNumber, RoceHeader, UdpPath, datagram_length, emit_datagram, parse_identified_datagram};
+use quincunx_wire::{
+    Operation, Psn, QpNumber, RoceHeader, UdpPath, datagram_length, emit_datagram, parse_identified_datagram,
+};
 use std::net::IpAddr;
 
 /// From a machine to its neighbour.

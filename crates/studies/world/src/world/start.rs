@@ -4,8 +4,8 @@ use super::{Event, World};
 use crate::client::Client;
 use crate::effects::Effects;
 use crate::fabric::{Kind, Place};
-use crate::manager::ManagerProcess;
 use crate::machine::Process;
+use crate::manager::ManagerProcess;
 use crate::ports::WorldPorts;
 use crate::promises::Promise;
 use crate::rank::{Application, RankProcess};
@@ -133,7 +133,8 @@ impl World {
             .find_map(|(job, own)| Some((job, own.hosts.iter().position(|host| *host == place)?)))?;
         let plan = &self.plan.jobs[job];
         let ranks = plan.hosts.len() as u16;
-        let design = self.catalog.find(&plan.design, FabricKind::Tree).expect("the plan's designs are asked for");
+        let design =
+            self.catalog.find(&plan.design, FabricKind::Tree).expect("the plan's designs are asked for");
         let members = self.jobs[job].hosts.iter().map(|host| self.fabric.name(*host).to_owned()).collect();
         let longest = ByteCount::new(u64::from(plan.elements) * 4 * u64::from(ranks));
         let wanted = GroupRequest {
@@ -168,7 +169,8 @@ impl World {
         let of_fallback = self.fallback.and_then(|name| self.catalog.named(name).ok());
         let fallback = of_fallback.map(|fallback| fallback.collectives(FabricKind::Tree));
         let is_plain = |one: &&Collective| !one.is_routed();
-        let is_common = |one: &&Collective| fallback.is_none_or(|all| all.iter().any(|other| other.name() == one.name()));
+        let is_common =
+            |one: &&Collective| fallback.is_none_or(|all| all.iter().any(|other| other.name() == one.name()));
         design.collectives(FabricKind::Tree).iter().filter(is_plain).filter(is_common).copied().collect()
     }
 

@@ -130,8 +130,7 @@ impl World {
         let machine = &self.machines[place];
         match (to_manager, message) {
             (true, Message::Open) => {
-                let serves =
-                    matches!(&machine.process, Some(Process::Manager(manager)) if manager.serves());
+                let serves = matches!(&machine.process, Some(Process::Manager(manager)) if manager.serves());
                 let answer = if serves { Message::Opened } else { Message::Refused };
                 self.say(id, place, answer);
                 if !serves {
@@ -270,7 +269,8 @@ impl World {
                     continue;
                 }
                 let words = std::mem::take(&mut connection.held[usize::from(to_manager)]);
-                let more = if words.is_empty() { Duration::ZERO } else { self.draw_between(Duration::ZERO, AGAIN) };
+                let more =
+                    if words.is_empty() { Duration::ZERO } else { self.draw_between(Duration::ZERO, AGAIN) };
                 for message in words {
                     self.launch(id, to_manager, message, more);
                 }
@@ -292,7 +292,11 @@ impl World {
             // Who is stopped notices nothing.
             return;
         }
-        self.coverage.meet(if at_manager { "manager gives a connection up" } else { "node gives a connection up" });
+        self.coverage.meet(if at_manager {
+            "manager gives a connection up"
+        } else {
+            "node gives a connection up"
+        });
         self.close(id, place);
         self.step(place, |process, out| match process {
             Process::Rank(rank) => rank.client().lose(id, out),
@@ -315,7 +319,8 @@ impl World {
         }
         let Some(store) = self.fabric.find_kind(Kind::Store) else { return };
         let is_local = self.plan.store == crate::plan::StoreKind::File;
-        let answers = |world: &Self| is_local || world.machines[store].downs == 0 && world.machines[store].pauses == 0;
+        let answers =
+            |world: &Self| is_local || world.machines[store].downs == 0 && world.machines[store].pauses == 0;
         let comes = answers(self) && (is_local || self.fabric.hears(place, store));
         if comes {
             let is_change = matches!(request, StoreRequest::Keep { .. });
