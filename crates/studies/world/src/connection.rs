@@ -1,11 +1,13 @@
 //! What travels on the control network between a node and a manager. It stands for an HTTP/2 connection over TCP with what gRPC says on it:
 //! words arrive in order and once, or not at all when the connection ends; an end that hears nothing for long gives it up.
 
+use crate::fabric::Place;
 use quincunx_collective::GroupId;
 use quincunx_control::{
     GroupRequest, GroupSummary, HeldGroup, Instruction, LinkReport, NodeDescription, Report,
 };
-use quincunx_units::Duration;
+use quincunx_units::{Duration, Instant};
+use std::collections::VecDeque;
 
 /// Names a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -80,3 +82,20 @@ pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// The same of a node that knows of another manager.
 pub(crate) const KEEP_ALIVE_OF_TWO: Duration = Duration::from_secs(2);
+
+/// A connection between a node and a manager.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) node: Place,
+    pub(crate) manager: Place,
+    /// Whether the end is open: the node's, the manager's.
+    pub(crate) open: [bool; 2],
+    /// Words that wait for the network: to the node, to the manager.
+    pub(crate) held: [VecDeque<Message>; 2],
+    /// Words that have come, and that a process that is stopped or waits for the store has not read.
+    pub(crate) inbox: [VecDeque<Message>; 2],
+    /// When the last word comes, each way.
+    pub(crate) last: [Instant; 2],
+    /// Since when it does not work both ways.
+    pub(crate) silent: Option<Instant>,
+}

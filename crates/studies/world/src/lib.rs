@@ -22,6 +22,7 @@ mod facts;
 mod generate;
 mod machine;
 mod manager;
+mod phase;
 mod plan;
 mod planted;
 mod ports;

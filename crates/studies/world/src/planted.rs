@@ -1,9 +1,19 @@
 //! Bugs that are planted on purpose, one a run: rules of the control plane, of nodes and of designs that their rooms can break. A checker
 //! that finds nothing in a cluster with such a rule has not looked.
 
+use crate::generate::designs;
 use quincunx_control::Mutation as ControlMutation;
 use quincunx_design::{Catalog, FabricKind};
 use quincunx_nodes::Mutation as NodeMutation;
+
+/// Rules that nothing here could break: words on a connection come in order and once, and belong to that connection; who asks for a group asks
+/// again with a key of its own as it is. `check control` explores them.
+const ELSEWHERE: [ControlMutation; 4] = [
+    ControlMutation::TakesOldWords,
+    ControlMutation::ObeysOldWords,
+    ControlMutation::InstallsLate,
+    ControlMutation::AsksAnew,
+];
 
 /// The rule that all processes of a run break; none by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -36,7 +46,8 @@ impl Planted {
 
     /// All rules that can be broken.
     pub fn names(catalog: Catalog) -> Vec<&'static str> {
-        let control = ControlMutation::all().map(ControlMutation::name);
+        let control =
+            ControlMutation::all().filter(|rule| !ELSEWHERE.contains(rule)).map(ControlMutation::name);
         let nodes = NodeMutation::all().map(NodeMutation::name);
         control.chain(nodes).chain(of_designs(catalog)).collect()
     }
@@ -58,10 +69,11 @@ impl Planted {
     }
 }
 
-/// Rules of designs that run on trees above queue pairs.
+/// Rules of designs that jobs may ask for.
 fn of_designs(catalog: Catalog) -> Vec<&'static str> {
     let mut names: Vec<&'static str> = Vec::new();
-    for design in catalog.above_queue_pairs().filter(|design| design.about().runs_on(FabricKind::Tree)) {
+    let (designs, _) = designs(catalog);
+    for design in designs.into_iter().filter_map(|name| catalog.named(name).ok()) {
         for name in (design.about().model.mutations)(FabricKind::Tree) {
             if !names.contains(&name) {
                 names.push(name);

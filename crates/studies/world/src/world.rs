@@ -7,22 +7,21 @@ mod frames;
 mod start;
 mod words;
 
-use crate::connection::{ConnectionId, Message};
+use crate::connection::{Connection, ConnectionId, Message};
 use crate::coverage::Coverage;
 use crate::effects::{ControlEffect, Effects, OwnedFrame, TimerName};
 use crate::fabric::{Fabric, Kind, Place};
 use crate::facts::Fact;
 use crate::machine::{Clock, Input, Machine, Process, SOCKET_ROOM};
+use crate::phase::Phase;
 use crate::plan::Plan;
 use crate::planted::Planted;
 use crate::promises::{Checker, Promise};
 use crate::store::{Store, StoreReply, StoreRequest};
-use ending::Phase;
 use quincunx_collective::SplitMix64;
 use quincunx_design::Catalog;
 use quincunx_units::{Duration, Instant};
 use std::collections::{BTreeMap, BTreeSet};
-use words::Connection;
 
 /// Something that is due.
 #[derive(Debug)]
@@ -108,12 +107,15 @@ pub(crate) struct World {
     story: Option<Vec<String>>,
     base: std::time::Instant,
     pub(crate) steps: u64,
+    /// The second that it is, and the steps before it.
+    second: (u64, u64),
     /// Of all that has happened, in order: two runs of one plan have the same.
     digest: u64,
 }
 
-/// More steps than any run needs: it goes round in circles.
+/// More steps than any second needs: something goes round in circles.
 const MOST_STEPS: u64 = 2_000_000;
+const SECOND: u64 = 1_000_000_000_000;
 
 impl World {
     pub(crate) fn new(
@@ -174,6 +176,7 @@ impl World {
             story: tells.then(Vec::new),
             base: std::time::Instant::now(),
             steps: 0,
+            second: (0, 0),
             digest: 0,
             fabric,
             plan: plan.clone(),
@@ -229,8 +232,12 @@ impl World {
             self.now = at;
             self.steps += 1;
             self.note(at.as_picos() ^ number.rotate_left(40));
-            if self.steps > MOST_STEPS {
-                let what = format!("{MOST_STEPS} steps, and no end");
+            let second = at.as_picos() / SECOND;
+            if second != self.second.0 {
+                self.second = (second, self.steps);
+            }
+            if self.steps > self.second.1 + MOST_STEPS {
+                let what = format!("{MOST_STEPS} steps within a second, and no end");
                 return self.checker.violate(Promise::Answered, at, what);
             }
             self.happen(event);
@@ -288,17 +295,20 @@ impl World {
         }
     }
 
-    /// What has waited for a process comes to it: frames first.
+    /// What has waited for a process comes to it: answers of the store, for which it may wait, then frames.
     fn drain(&mut self, place: Place) {
         let machine = &mut self.machines[place];
-        let is_free = |process: &Process| !process.is_blocked();
-        if machine.pauses > 0 || !machine.process.as_ref().is_some_and(is_free) {
+        if machine.pauses > 0 || machine.process.is_none() {
             return;
         }
-        let (frames, others): (Vec<Input>, Vec<Input>) = std::mem::take(&mut machine.backlog)
-            .into_iter()
-            .partition(|input| matches!(input, Input::Frame(_)));
-        for input in frames.into_iter().chain(others) {
+        let order = |input: &Input| match input {
+            Input::Store(_) => 0,
+            Input::Frame(_) => 1,
+            Input::Timer(_) => 2,
+        };
+        let mut waiting = std::mem::take(&mut machine.backlog);
+        waiting.sort_by_key(order);
+        for input in waiting {
             self.give(place, input);
         }
         self.read_all(place);

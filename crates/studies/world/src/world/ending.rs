@@ -4,6 +4,7 @@
 use super::{Event, World};
 use crate::fabric::{Kind, Place};
 use crate::machine::Process;
+use crate::phase::Phase;
 use crate::promises::Promise;
 use quincunx_units::{Duration, Instant};
 
@@ -21,25 +22,6 @@ const FORGOTTEN: Duration = Duration::from_secs(8);
 
 /// How often it is looked at.
 const LOOK: Duration = Duration::from_millis(250);
-
-/// How far a run has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Phase {
-    Faults,
-    /// Since when.
-    Recovers(Instant),
-    Drains(Instant),
-    /// A job runs alone.
-    Alone(usize, Instant),
-    Forgets(Instant),
-    Over,
-}
-
-impl Phase {
-    pub(crate) const fn is_closing(self) -> bool {
-        matches!(self, Self::Drains(_) | Self::Alone(..) | Self::Forgets(_) | Self::Over)
-    }
-}
 
 impl World {
     /// Faults are over.

@@ -3,12 +3,11 @@
 
 use super::{Event, World};
 use crate::client::Client;
-use crate::connection::{ConnectionId, KEEP_ALIVE, Message};
+use crate::connection::{Connection, ConnectionId, KEEP_ALIVE, Message};
 use crate::fabric::{Kind, Place};
 use crate::machine::Process;
 use crate::store::{StoreReply, StoreRequest};
 use quincunx_units::{Duration, Instant};
-use std::collections::VecDeque;
 
 /// From a machine to another.
 const SHORTEST: Duration = Duration::from_micros(150);
@@ -22,23 +21,6 @@ const SLOW: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(3
 
 /// Pause between tries to ask the store.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
-
-/// A connection between a node and a manager.
-#[derive(Debug)]
-pub(super) struct Connection {
-    node: Place,
-    manager: Place,
-    /// Whether the end is open: the node's, the manager's.
-    open: [bool; 2],
-    /// Words that wait for the network: to the node, to the manager.
-    held: [VecDeque<Message>; 2],
-    /// Words that have come, and that a process that is stopped or waits for the store has not read.
-    inbox: [VecDeque<Message>; 2],
-    /// When the last word comes, each way.
-    last: [Instant; 2],
-    /// Since when it does not work both ways.
-    silent: Option<Instant>,
-}
 
 impl World {
     fn can_speak(&self, from: Place, to: Place) -> bool {
