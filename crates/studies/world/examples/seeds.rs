@@ -6,7 +6,10 @@ use quincunx_units::Duration;
 use quincunx_world::{Coverage, Planted, Setup, Telling, generate, run};
 
 const SETUP: Setup = Setup { catalog: CATALOG, fallback: Some(FALLBACK) };
-const LASTS: Duration = Duration::from_secs(20);
+/// For how long faults happen.
+fn lasts() -> Duration {
+    std::env::var("LASTS").ok().and_then(|text| text.parse().ok()).unwrap_or(quincunx_world::USUAL)
+}
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -16,7 +19,7 @@ fn main() {
         return hunt(numbers[0], named);
     }
     if let [seed] = numbers[..] {
-        let mut plan = generate(seed, LASTS, CATALOG);
+        let mut plan = generate(seed, lasts(), CATALOG);
         plan.mutation = named.cloned();
         println!("{}", plan.to_text());
         let outcome = run(&plan, SETUP, Telling::Story).expect("a plan of our own");
@@ -28,7 +31,7 @@ fn main() {
     let (mut time, mut steps) = (0.0, 0);
     let start = std::time::Instant::now();
     for seed in numbers[0]..numbers[1] {
-        let plan = generate(seed, LASTS, CATALOG);
+        let plan = generate(seed, lasts(), CATALOG);
         let outcome = run(&plan, SETUP, Telling::Nothing).expect("a plan of our own");
         all.add(&outcome.coverage);
         time += outcome.time.as_secs_f64();
@@ -48,7 +51,7 @@ fn hunt(seeds: u64, named: Option<&String>) {
             continue;
         }
         let found = (0..seeds).find_map(|seed| {
-            let mut plan = generate(seed, LASTS, CATALOG);
+            let mut plan = generate(seed, lasts(), CATALOG);
             plan.mutation = Some(name.to_owned());
             let outcome = run(&plan, SETUP, Telling::Nothing).expect("a plan of our own");
             outcome.violation.map(|violation| (seed, violation))

@@ -145,9 +145,12 @@ fn jobs(draws: &mut Draws, hosts: u16, catalog: Catalog) -> Vec<JobPlan> {
 }
 
 fn weather(draws: &mut Draws) -> Weather {
-    let mut some =
-        |most: f64| if draws.hits(2) { most * (draws.below(1000) as f64 / 1000.0).powi(3) } else { 0.0 };
-    Weather { loss: some(0.08), copies: some(0.08), late: some(0.05), corruption: some(0.03) }
+    // Mostly fair; of a million so many at most.
+    let mut some = |most: u64| {
+        let share = draws.below(1000).pow(3);
+        if draws.hits(2) { (most * share / 1_000_000_000) as u32 } else { 0 }
+    };
+    Weather { loss: some(80_000), copies: some(80_000), late: some(50_000), corruption: some(30_000) }
 }
 
 fn fault(draws: &mut Draws, plan: &Plan, lasts: Duration) -> Fault {

@@ -71,18 +71,18 @@ pub struct JobPlan {
     pub lease: Option<Duration>,
 }
 
-/// Probabilities of what befalls a frame on its way.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+/// Of a million frames as many as this befalls on their way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Weather {
     /// It is lost.
-    pub loss: f64,
+    pub loss: u32,
     /// It comes twice.
-    pub copies: f64,
+    pub copies: u32,
     /// It comes late.
-    pub late: f64,
+    pub late: u32,
     /// A bit of it is turned.
-    pub corruption: f64,
+    pub corruption: u32,
 }
 
 /// Something that happens, and for how long.

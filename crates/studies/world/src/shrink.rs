@@ -53,10 +53,10 @@ fn smaller(plan: &Plan) -> Vec<Plan> {
         with(&|plan| plan.jobs[job].collectives = 1.max(plan.jobs[job].collectives / 2));
     }
     with(&|plan| plan.clocks.clear());
-    with(&|plan| plan.weather.corruption = 0.0);
-    with(&|plan| plan.weather.late = 0.0);
-    with(&|plan| plan.weather.copies = 0.0);
-    with(&|plan| plan.weather.loss = 0.0);
+    with(&|plan| plan.weather.corruption = 0);
+    with(&|plan| plan.weather.late = 0);
+    with(&|plan| plan.weather.copies = 0);
+    with(&|plan| plan.weather.loss = 0);
     let end = plan.faults.iter().map(|fault| fault.at + fault.lasts).max().unwrap_or(Duration::from_secs(2));
     with(&|plan| plan.calm_at = end + Duration::from_millis(10));
     plans

@@ -6,7 +6,7 @@ use crate::fabric::{Kind, Place};
 use crate::machine::Process;
 use crate::phase::Phase;
 use crate::promises::Promise;
-use quincunx_units::{Duration, Instant};
+use quincunx_units::Duration;
 
 /// Within this time after the last fault each job has run a round.
 pub(crate) const WELL_AGAIN: Duration = Duration::from_secs(90);

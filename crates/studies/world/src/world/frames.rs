@@ -56,7 +56,8 @@ impl World {
             None => return,
         };
         let weather = self.plan.weather;
-        let probability = |value: f64| Probability::new(value.clamp(0.0, 1.0)).unwrap_or_default();
+        let probability =
+            |millionths: u32| Probability::new((f64::from(millionths) / 1e6).min(1.0)).unwrap_or_default();
         let rates = FaultRates {
             loss: probability(weather.loss),
             duplication: probability(weather.copies),
@@ -92,8 +93,7 @@ impl World {
     /// The frame, perhaps with bits turned; nothing if the receiver finds that its checksum is wrong.
     fn corrupt(&mut self, frame: OwnedFrame, number: u64, index: u64) -> Option<OwnedFrame> {
         let mut draws = SplitMix64::new(self.plan.seed ^ number.rotate_left(24) ^ index);
-        let hits = (draws.draw() >> 11) as f64 / (1_u64 << 53) as f64;
-        if hits >= self.plan.weather.corruption {
+        if draws.draw() % 1_000_000 >= u64::from(self.plan.weather.corruption) {
             return Some(frame);
         }
         self.coverage.meet("frame with bits turned");

@@ -6,7 +6,7 @@ use quincunx_units::Duration;
 use quincunx_world::{Coverage, Outcome, Plan, Telling, generate, run};
 
 /// Faults for so long, in which a run of the tests meets most of what longer ones do.
-const LASTS: Duration = Duration::from_secs(4);
+const LASTS: Duration = Duration::from_millis(1500);
 
 fn outcome(plan: &Plan) -> Outcome {
     run(plan, SETUP, Telling::Nothing).unwrap()
@@ -18,7 +18,7 @@ fn keep(seeds: std::ops::Range<u64>) -> Coverage {
     for seed in seeds {
         let plan = generate(seed, LASTS, CATALOG);
         let outcome = outcome(&plan);
-        let again = format!("quincunx check cluster --seed {seed} --for 4s");
+        let again = format!("quincunx check cluster --seed {seed} --for 1500ms");
         assert_eq!(outcome.violation, None, "seed {seed}; {again}");
         met.add(&outcome.coverage);
     }
