@@ -76,7 +76,13 @@ impl World {
                         self.checker.violate(Promise::WellAgain, self.now, what);
                         Phase::Over
                     }
-                    false => self.phase,
+                    false => {
+                        // The manager may just not have heard of all links: it asks again.
+                        if self.is_idle() {
+                            self.ask_once(job);
+                        }
+                        self.phase
+                    }
                 }
             }
             Phase::Forgets(since) if self.now >= since + FORGOTTEN => {
@@ -133,10 +139,14 @@ impl World {
             return Phase::Forgets(self.now);
         }
         self.tell("", || format!("job {job} runs alone"));
+        self.ask_once(job);
+        Phase::Alone(job, self.now)
+    }
+
+    fn ask_once(&mut self, job: usize) {
         self.ranks()
             .filter(|rank| rank.application.job == job)
             .for_each(|rank| rank.application.last_rounds = 1);
-        Phase::Alone(job, self.now)
     }
 
     /// All groups are over: nobody has anything of one.
