@@ -1,7 +1,7 @@
 //! `quincunx check`.
 
-use clap::Args;
 use clap::builder::RangedU64ValueParser;
+use clap::{Args, Subcommand};
 use quincunx_check::{
     Counterexample, Exploration, Finding, MOST, Statistics, StepDescription, Subject, Unfinished,
 };
@@ -13,16 +13,26 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::checks::Target;
+use crate::cluster::Cluster;
 use crate::out::say;
 use crate::progress::spinner;
 use crate::results::envelope;
 use crate::{Failure, interrupt};
 
+/// Other things to check.
+#[derive(Subcommand)]
+enum Other {
+    Cluster(Cluster),
+}
+
 /// `quincunx check`.
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Check {
+    #[command(subcommand)]
+    other: Option<Other>,
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub(crate) target: Option<Target>,
     /// Frames that may be lost [default: 1; on a memory fabric, which loses nothing, 0]
     #[arg(long, value_parser = most())]
     losses: Option<u8>,
@@ -62,8 +72,16 @@ fn most() -> RangedU64ValueParser<u8> {
 
 impl Check {
     /// Explores what is asked for, and prints what is found.
-    pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
-        let subject = self.target.find(catalog)?;
+    pub(crate) fn run(self, catalog: Catalog, fallback: Option<&'static str>) -> Result<(), Failure> {
+        if let Some(Other::Cluster(cluster)) = self.other {
+            return cluster.run(catalog, fallback);
+        }
+        let Some(target) = &self.target else {
+            return Err(Failure::Input(
+                "expected a design and a collective, or `cluster`, found neither; see `quincunx check --help`".to_owned(),
+            ));
+        };
+        let subject = target.find(catalog)?;
         let losses = subject.losses(self.losses, self.duplicate).map_err(Failure::input)?;
         let rules = Exploration {
             losses,
@@ -89,7 +107,10 @@ impl Check {
         bar.finish_and_clear();
         let seconds = begin.elapsed().as_secs_f64();
         if self.json {
-            say!("{}", envelope("check", &[self.row(&subject, losses, &statistics, seconds, &finding)]));
+            say!(
+                "{}",
+                envelope("check", &[self.row(target, &subject, losses, &statistics, seconds, &finding)])
+            );
         } else {
             say!("{}: {}", word(&finding), line(&statistics, seconds));
             if let Finding::Wrong(counterexample) = &finding {
@@ -128,6 +149,7 @@ impl Check {
     /// The row of `--json`.
     fn row(
         &self,
+        target: &Target,
         subject: &Subject,
         losses: u8,
         statistics: &Statistics,
@@ -139,20 +161,20 @@ impl Check {
             _ => None,
         };
         json!({
-            "design": self.target.design,
-            "collective": self.target.collective,
+            "design": target.design,
+            "collective": target.collective,
             "tree": subject.tree,
             "packets": subject.packets,
             "senders": subject.senders,
-            "groups": self.target.groups,
+            "groups": target.groups,
             "losses": losses,
             "reorder": self.reorder,
             "duplicate": self.duplicate,
             "clock": self.clock,
             "marks": self.marks,
-            "mutation": self.target.mutate,
-            "disagree": self.target.disagree,
-            "rule": self.target.rule,
+            "mutation": target.mutate,
+            "disagree": target.disagree,
+            "rule": target.rule,
             "states": statistics.states,
             "distinct": statistics.distinct,
             "diameter": statistics.diameter,

@@ -10,6 +10,7 @@ mod agent;
 mod calls;
 mod check;
 mod checks;
+mod cluster;
 mod compare;
 mod demo;
 mod doctor;
@@ -74,6 +75,7 @@ const EXAMPLES: &str = "Examples:
   quincunx reproduce epic/table25                published figures and ours
   quincunx compare before.json after.json        two results of --json, row by row
   quincunx check epic-3 all_reduce --losses 1    every order, loss and time-out
+  quincunx check cluster --seeds 0..100          whole clusters, and faults by seed
   quincunx cais explain examples/kernels/ag-gemm.toml
   quincunx manager init certs --node leaf1       certificates for more than one machine, then:
   quincunx manager --listen 10.0.0.9:4790 --identity certs/manager.pem
@@ -141,7 +143,7 @@ pub fn main(catalog: Catalog, fallback: Option<&'static str>) -> ExitCode {
         Ok(Command::Sim(sim)) => sim.run(catalog, fallback),
         Ok(Command::Import(import)) => import.run(catalog),
         Ok(Command::Reproduce(reproduce)) => reproduce.run(catalog),
-        Ok(Command::Check(check)) => check.run(catalog),
+        Ok(Command::Check(check)) => check.run(catalog, fallback),
         Ok(Command::Compiler(compiler)) => compiler.run(),
         Ok(Command::Compare(compare)) => compare.run(),
         Ok(Command::Report(report)) => report.run(),

@@ -730,7 +730,7 @@ impl Pump {
     async fn attach_again(&self) -> Result<Option<Streaming<proto::Instruction>>, String> {
         let end = Instant::now() + std::time::Duration::from(self.client.config.patience);
         while Instant::now() < end {
-            let held = lock(&self.agent).held();
+            let held = lock(&self.agent).attaches_with();
             let mut stub = self.client.stub.clone();
             let links = lock_links(&self.links).clone();
             let description = NodeDescription { links, ..self.description.clone() };

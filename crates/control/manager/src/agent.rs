@@ -8,7 +8,7 @@ use crate::memory::Region;
 use crate::mutation::Mutation;
 use crate::{HeldGroup, Instruction, NodeDescription, Report, Role};
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -70,6 +70,8 @@ pub struct Agent {
     addresses: Vec<IpAddr>,
     memory: ByteCount,
     held: BTreeMap<GroupId, HeldGroup>,
+    /// Groups that a manager wants to make anew: the node holds nothing of them, and waits for what becomes of them.
+    suspended: BTreeSet<GroupId>,
     /// The node has been told of this group, and of no newer one: what is not held of it and of older ones never will be.
     newest: GroupId,
     pub(crate) mutation: Option<Mutation>,
@@ -83,12 +85,31 @@ impl Agent {
             addresses: description.addresses().collect(),
             memory: description.memory,
             held: BTreeMap::new(),
+            suspended: BTreeSet::new(),
             newest: GroupId(0),
             mutation: None,
         }
     }
 
-    /// What the node has: to be said when it attaches.
+    /// The same with a broken rule, for the checker and the simulated cluster alone.
+    #[must_use]
+    pub fn breaking(self, mutation: Option<Mutation>) -> Self {
+        Self { mutation, ..self }
+    }
+
+    /// What is to be said when the node attaches: what it has, and of what it waits for to be made anew that it has nothing. For the manager
+    /// may have ended meanwhile, and the next one knows nothing of what was not ready then: who waits is to hear that from it.
+    pub fn attaches_with(&self) -> Vec<HeldGroup> {
+        let nothing = |&group: &GroupId| HeldGroup {
+            group,
+            region: None,
+            endpoints: BTreeSet::new(),
+            is_released: false,
+        };
+        self.suspended.iter().map(nothing).chain(self.held()).collect()
+    }
+
+    /// What the node has.
     pub fn held(&self) -> Vec<HeldGroup> {
         self.held.values().cloned().collect()
     }
@@ -104,12 +125,14 @@ impl Agent {
             }
             Instruction::Resume { group, from, first } => {
                 if self.held.contains_key(&group) {
+                    self.suspended.remove(&from);
                     out.push(AgentAction::Resume { group, from, first });
                 }
             }
             // What is not held any more is not suspended: it is over here.
             Instruction::Suspend { group, failure } => {
                 if self.held.remove(&group).is_some() {
+                    self.suspended.insert(group);
                     out.push(AgentAction::Suspend { group, failure });
                 }
             }
@@ -199,6 +222,7 @@ impl Agent {
 
     fn remove(&mut self, group: GroupId, failure: Option<crate::GroupFailure>, out: &mut Vec<AgentAction>) {
         self.newest = self.newest.max(group);
+        self.suspended.remove(&group);
         if self.mutation != Some(Mutation::ConfirmsWithoutForgetting) {
             self.held.remove(&group);
         }

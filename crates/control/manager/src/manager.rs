@@ -131,7 +131,9 @@ impl Manager {
         }
     }
 
-    pub(crate) fn breaking(self, mutation: Option<Mutation>) -> Self {
+    /// The same with a broken rule, for the checker and the simulated cluster alone.
+    #[must_use]
+    pub fn breaking(self, mutation: Option<Mutation>) -> Self {
         Self { mutation, ..self }
     }
 

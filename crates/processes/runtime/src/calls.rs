@@ -121,12 +121,12 @@ impl Calls {
     }
 
     /// A collective of the application has begun.
-    pub(crate) fn add(&mut self, call: NewCall) {
+    pub(crate) fn add(&mut self, call: NewCall, now: Instant) {
         self.count += 1;
         if self.latest.len() == KEPT {
             self.latest.pop_front();
         }
-        self.latest.push_back(Kept { call, begun: Instant::now(), ended: None });
+        self.latest.push_back(Kept { call, begun: now, ended: None });
     }
 
     /// What is waited for now of what others send.
@@ -140,11 +140,10 @@ impl Calls {
     }
 
     /// The oldest call that has not come to its end has.
-    pub(crate) fn complete_one(&mut self, in_network: bool) {
+    pub(crate) fn complete_one(&mut self, in_network: bool, now: Instant) {
         self.complete += 1;
         let place = self.place_of(self.complete);
         let Some(kept) = place.and_then(|place| self.latest.get_mut(place)) else { return };
-        let now = Instant::now();
         kept.ended = Some(now);
         let ran = if in_network { &mut self.in_network } else { &mut self.among_hosts };
         ran.collectives += 1;
@@ -288,12 +287,12 @@ mod tests {
         let mut calls = Calls::new();
         assert_eq!((calls.last(TOLD).count(), calls.timed()), (0, vec![]));
         for number in 1..=KEPT as u64 + 20 {
-            calls.add(call(number, Instant::now()));
+            calls.add(call(number, Instant::now()), Instant::now());
             let told: Vec<_> = calls.last(TOLD).map(|(call, _)| (call.number, call.bytes)).collect();
             let expected: Vec<_> = (1..=number).rev().take(TOLD).map(|one| (one, one)).collect();
             assert!(told.iter().rev().eq(&expected), "{told:?}");
             if number > 2 {
-                calls.complete_one(number % 3 == 0);
+                calls.complete_one(number % 3 == 0, Instant::now());
             }
         }
         let record = calls.record();
@@ -312,10 +311,10 @@ mod tests {
         let (mut calls, start) = (Calls::new(), Instant::now());
         let later = |seconds| start + Duration::from_secs(seconds);
         assert_eq!(calls.standing(later(1)), Standing::default());
-        calls.add(call(64, start));
-        calls.add(call(64, later(2)));
+        calls.add(call(64, start), Instant::now());
+        calls.add(call(64, later(2)), Instant::now());
         assert_eq!(calls.standing(later(3)).idle, Duration::from_secs(3).into());
-        calls.complete_one(true);
+        calls.complete_one(true, Instant::now());
         assert_eq!(
             calls.standing(later(3)),
             Standing { complete: 1, idle: Duration::from_secs(1).into(), message: None }
@@ -326,11 +325,11 @@ mod tests {
     fn calls_that_are_under_way_at_once_take_their_time_once() {
         let (mut calls, start) = (Calls::new(), Instant::now());
         for _ in 0..4 {
-            calls.add(call(64, start));
+            calls.add(call(64, start), Instant::now());
         }
         std::thread::sleep(Duration::from_millis(5));
         for _ in 0..4 {
-            calls.complete_one(true);
+            calls.complete_one(true, Instant::now());
         }
         let Ran { collectives, bytes, time } = calls.record().in_network;
         assert_eq!((collectives, bytes), (4, 256));
@@ -342,7 +341,7 @@ mod tests {
     fn the_line_of_the_program_is_told() {
         let mut calls = Calls::new();
         let here = Location::caller();
-        calls.add(NewCall { site: Some(CallSite::Rust(here)), ..call(64, Instant::now()) });
+        calls.add(NewCall { site: Some(CallSite::Rust(here)), ..call(64, Instant::now()) }, Instant::now());
         let place = calls.last(1).next().and_then(|(call, _)| call.place).unwrap();
         assert_eq!((&*place.file, place.line), (here.file(), here.line()));
     }

@@ -123,20 +123,20 @@ impl Life {
     }
 
     /// The oldest call of the application's has ended.
-    pub(crate) fn complete_call(&mut self, ways: Option<Ways>) {
+    pub(crate) fn complete_call(&mut self, ways: Option<Ways>, now: Instant) {
         let in_network = match ways {
             Some(Ways { tree, .. }) => std::mem::replace(&mut self.in_tree, tree) != tree,
             None => self.may_go_on,
         };
-        self.calls.complete_one(in_network);
+        self.calls.complete_one(in_network, now);
     }
 
     /// The oldest collective of the application's has ended.
-    pub(crate) fn complete(&mut self, finished: Finished, ways: Option<Ways>) {
+    pub(crate) fn complete(&mut self, finished: Finished, ways: Option<Ways>, now: Instant) {
         let Some(Own { collective, reduction, terms, .. }) = self.own.pop_front() else { return };
         self.calls.end_one();
         if self.asked == Asked::Whole {
-            self.complete_call(ways);
+            self.complete_call(ways, now);
         }
         if !self.may_go_on {
             self.sequence.skip();

@@ -10,34 +10,28 @@ pub use under_way::Ended;
 
 use quincunx_collective::{Collective, GroupId, Numbers, Rank as RankNumber, Reduction};
 use quincunx_control::{Instruction, Report};
-use quincunx_control_grpc::{Attachment, ControlClient};
-use quincunx_design::{Catalog, ConnectionContext, FabricKind, GroupContext, Node, Peer, Refusal};
-use quincunx_driver_net::{BLOCKING_MARGIN, Statistics, Traffic};
+use quincunx_control_grpc::ControlClient;
+use quincunx_design::{Catalog, FabricKind, GroupContext, Node, Peer};
+use quincunx_driver_net::{BLOCKING_MARGIN, Statistics, Traffic, Waker};
 use quincunx_engine::verbs::{Failure, WorkId};
-use quincunx_nodes::{HostCommand, HostEvent, Ways, contended_host_group, host_group};
+use quincunx_nodes::{HostCommand, HostEvent, Ways};
 use quincunx_units::Duration;
-use quincunx_wire::Framing;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
-use std::sync::mpsc::TryRecvError;
 use std::time::Instant;
 
 use crate::delivered::Delivered;
 use crate::doubt::{End, Fault};
 use crate::drops::Drops;
-use crate::host_node::HostNode;
 use crate::joined::{Finished, JoinedGroup};
 use crate::life::{Life, Recreation};
-use crate::process::{INSTRUCTION_POLL, ProcessOptions, RuntimeError, attach, design_of, room, windows};
+use crate::ports::{ProcessPorts, RankPorts};
+use crate::process::{INSTRUCTION_POLL, ProcessOptions, RuntimeError};
 
 /// A rank process's place in the world: its node and its connection to the manager. Frames are answered only while one of
 /// its methods runs: between collectives an application that computes for long calls [`serve`](Self::serve).
-pub struct Rank {
-    pub(crate) node: HostNode,
-    catalog: Catalog,
-    framing: Framing,
-    any_interface: bool,
-    pub(crate) attachment: Attachment,
+pub struct Rank<P = ProcessPorts> {
+    pub(crate) ports: P,
     pub(crate) groups: BTreeMap<GroupId, JoinedGroup>,
     pub(crate) lives: BTreeMap<GroupId, Life>,
     /// Of groups that were made anew: by their number at the manager, the one that the application knows.
@@ -73,54 +67,32 @@ impl Rank {
     /// # Errors
     /// If the socket or the manager cannot be had.
     pub fn attach(catalog: Catalog, options: &ProcessOptions) -> Result<Self, RuntimeError> {
-        let mut node = HostNode::open(options)?;
-        let attachment = attach(options, node.queue_pairs(), node.share())?;
-        Ok(Self {
-            node,
-            catalog,
-            framing: options.framing,
-            any_interface: options.any_interface,
-            attachment,
-            groups: BTreeMap::new(),
-            lives: BTreeMap::new(),
-            wires: BTreeMap::new(),
-            recreations: Vec::new(),
-            unheard: VecDeque::new(),
-            failed: BTreeMap::new(),
-            released: BTreeSet::new(),
-            ready: Vec::new(),
-            expected: Vec::new(),
-            lost: None,
-            written: BTreeMap::new(),
-            delivered: BTreeMap::new(),
-            next_write: 0,
-        })
+        Ok(Self::on(ProcessPorts::open(catalog, options)?))
     }
 
     /// The connection to the manager, to make and end groups with.
     pub fn control(&self) -> &ControlClient {
-        self.attachment.client()
+        self.ports.attachment.client()
     }
 
     /// What the node has counted.
     pub fn statistics(&self) -> &Statistics {
-        self.node.statistics()
+        self.ports.node.statistics()
     }
 
     /// What it has dropped, by reason.
     pub fn drops(&self) -> Drops {
-        self.node.drops()
+        self.ports.node.drops()
     }
 
-    /// How often a group's collectives have run in its tree and among its hosts, if its switches' memory is locked for each.
-    pub fn ways(&self, group: GroupId) -> Option<Ways> {
-        let wire = self.lives.get(&group).map_or(group, |life| life.wire);
-        self.node.engine().ways(wire)
+    /// Ends waits of [`step`](Self::step) from another thread.
+    pub fn waker(&self) -> Waker {
+        self.ports.node.waker()
     }
 
     /// What has left it, by the peer that it was for.
     pub fn sent_to(&self) -> &BTreeMap<SocketAddr, Traffic> {
-        self.node.sent_to()
+        self.ports.node.sent_to()
     }
 
     /// Waits until this rank is in a group that is ready, one that it did not know before.
@@ -141,13 +113,8 @@ impl Rank {
             if Instant::now() >= end {
                 return Err(RuntimeError::TimedOut { what: "a group to join".into(), limit });
             }
-            self.node.turn(INSTRUCTION_POLL)?;
+            self.ports.turn(INSTRUCTION_POLL)?;
         }
-    }
-
-    /// Whether this rank is in a group still, as far as it has heard of the manager.
-    pub fn is_in(&self, group: GroupId) -> bool {
-        self.groups.contains_key(&group)
     }
 
     /// Runs a collective to its end. Lengths are as [`quincunx_engine::verbs::CollectiveRequest`] says.
@@ -173,7 +140,7 @@ impl Rank {
                     return Ok(finished);
                 }
             }
-            self.node.turn(LOOK)?;
+            self.ports.turn(LOOK)?;
             let now = Instant::now();
             if now >= next_look {
                 next_look = now + std::time::Duration::from(LOOK);
@@ -199,7 +166,7 @@ impl Rank {
         let end = Instant::now() + std::time::Duration::from(time);
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            self.node.serve(left.min(INSTRUCTION_POLL.into()).into())?;
+            self.ports.node.serve(left.min(INSTRUCTION_POLL.into()).into())?;
             self.take_instructions()?;
             // What others lack of a group that was made anew is run again meanwhile.
             if self.was_made_anew() {
@@ -223,6 +190,52 @@ impl Rank {
         }
         ending.join().expect("the control client does not panic")?;
         Ok(())
+    }
+}
+
+impl<P> Rank<P> {
+    /// A rank that stands on these, and is in no group. The call loop of who does not want to block: [`step`](Self::step) when the node has
+    /// something to say, [`look`](Self::look) when the manager may have.
+    pub fn on(ports: P) -> Self {
+        Self {
+            ports,
+            groups: BTreeMap::new(),
+            lives: BTreeMap::new(),
+            wires: BTreeMap::new(),
+            recreations: Vec::new(),
+            unheard: VecDeque::new(),
+            failed: BTreeMap::new(),
+            released: BTreeSet::new(),
+            ready: Vec::new(),
+            expected: Vec::new(),
+            lost: None,
+            written: BTreeMap::new(),
+            delivered: BTreeMap::new(),
+            next_write: 0,
+        }
+    }
+
+    /// What it stands on.
+    pub const fn ports(&self) -> &P {
+        &self.ports
+    }
+
+    /// The same, to be changed by its owner.
+    pub const fn ports_mut(&mut self) -> &mut P {
+        &mut self.ports
+    }
+}
+
+impl<P: RankPorts> Rank<P> {
+    /// How often a group's collectives have run in its tree and among its hosts, if its switches' memory is locked for each.
+    pub fn ways(&self, group: GroupId) -> Option<Ways> {
+        let wire = self.lives.get(&group).map_or(group, |life| life.wire);
+        self.ports.ways(wire)
+    }
+
+    /// Whether this rank is in a group still, as far as it has heard of the manager.
+    pub fn is_in(&self, group: GroupId) -> bool {
+        self.groups.contains_key(&group)
     }
 
     /// Takes an event, while the application waits for something of `group`: the end of its collective is the answer.
@@ -257,38 +270,33 @@ impl Rank {
 
     pub(crate) fn take_instructions(&mut self) -> Result<(), RuntimeError> {
         let mut asked = BTreeSet::new();
-        loop {
-            match self.attachment.instructions().try_recv() {
-                Ok(Ok(Instruction::Install(context))) => self.install(&context)?,
-                Ok(Ok(Instruction::Ready(group))) => {
+        while let Some(instruction) = self.ports.next_instruction()? {
+            match instruction {
+                Instruction::Install(context) => self.install(&context)?,
+                Instruction::Ready(group) => {
                     // A manager that the node comes back to says it again, for it may not have been heard: whoever has the group already is in it.
                     if self.expected.contains(&group) && !self.ready.contains(&group) {
                         self.ready.push(group);
                     }
                 }
-                Ok(Ok(Instruction::Remove(group))) => {
+                Instruction::Remove(group) => {
                     self.forget(group);
-                    self.attachment.report(group, Report::Removed);
+                    self.ports.report(group, Report::Removed);
                 }
-                Ok(Ok(Instruction::Suspend { group, failure })) => self.suspend(group, failure),
-                Ok(Ok(Instruction::Resume { group, from, first })) => self.resume(group, from, first)?,
-                Ok(Ok(Instruction::Failed { group, failure })) => {
+                Instruction::Suspend { group, failure } => self.suspend(group, failure),
+                Instruction::Resume { group, from, first } => self.resume(group, from, first)?,
+                Instruction::Failed { group, failure } => {
                     self.take_end(group, failure);
                     if self.expected.contains(&group) {
                         self.lost = Some(group);
                     }
                     self.forget(group);
-                    self.attachment.report(group, Report::Removed);
+                    self.ports.report(group, Report::Removed);
                 }
-                Ok(Ok(Instruction::TellCalls(group))) => _ = asked.insert(group),
-                Ok(Ok(Instruction::TellTimes(group))) => self.tell_times(group),
-                Ok(Ok(Instruction::ProbePaths(probe))) => self.node.begin_probe(*probe),
-                Ok(Ok(Instruction::TellPaths(run))) => {
-                    let paths = self.node.paths(run);
-                    self.attachment.reporter().tell_paths(run, &paths);
-                }
-                Ok(Err(error)) => return Err(error.into()),
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
+                Instruction::TellCalls(group) => _ = asked.insert(group),
+                Instruction::TellTimes(group) => self.tell_times(group),
+                Instruction::ProbePaths(probe) => self.ports.begin_probe(*probe),
+                Instruction::TellPaths(run) => self.ports.tell_paths(run),
             }
         }
         self.tell_calls(asked);
@@ -297,7 +305,7 @@ impl Rank {
 
     fn install(&mut self, context: &GroupContext) -> Result<(), RuntimeError> {
         let id = context.group;
-        let report = match self.try_install(context)? {
+        let report = match self.ports.install(context)? {
             Ok(()) => Report::Installed,
             Err(refusal) => Report::Refused { reason: refusal.to_string() },
         };
@@ -320,35 +328,8 @@ impl Rank {
         self.lives.insert(id, Life::new(id, joined.runs_in_switches()));
         self.groups.insert(id, joined);
         self.expected.push(id);
-        self.attachment.report(id, report);
+        self.ports.report(id, report);
         Ok(())
-    }
-
-    /// Joins the node to a group; a refusal is the group's end, an error the node's.
-    fn try_install(&mut self, context: &GroupContext) -> Result<Result<(), Refusal>, RuntimeError> {
-        let prepared = design_of(self.catalog, self.framing, context).and_then(|design| {
-            let bound = self.node.bind(context, self.any_interface)?;
-            let of_tree = windows(design, context)?;
-            let port = |connection: &ConnectionContext| bound.port(connection);
-            let Some(among_hosts) = context.contention.as_ref().and_then(|with| with.fallback.as_ref())
-            else {
-                return Ok((of_tree, host_group(design, context, None, port)?));
-            };
-            let fallback = design_of(self.catalog, self.framing, among_hosts)?;
-            let windows = of_tree.max(windows(fallback, among_hosts)?);
-            Ok((windows, contended_host_group(design, fallback, context, port)?))
-        });
-        let (windows, group) = match prepared {
-            Ok(prepared) => prepared,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
-        // One collective runs at a time.
-        self.node.grow_receive_buffer(room(windows))?;
-        if context.fabric == FabricKind::Mesh {
-            // Each queue pair has a link of its own, on which it may have its window; as much again is the kernel's.
-            self.node.grow_send_buffer(windows * 2)?;
-        }
-        Ok(self.node.install(group))
     }
 
     /// Takes the group with that number at the manager off the node.
@@ -356,7 +337,7 @@ impl Rank {
         // Others are at work on it: what they have heard of a generation of before says nothing.
         let group = self.known_as(wire);
         let is_present = self.lives.get(&group).is_none_or(|life| life.wire == wire);
-        let _ = self.node.command(HostCommand::Remove(wire));
+        let _ = self.ports.command(HostCommand::Remove(wire));
         if !is_present {
             return;
         }

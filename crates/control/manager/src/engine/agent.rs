@@ -141,7 +141,7 @@ impl AgentNode {
                     let message = Message::Attach {
                         session: *session,
                         node: Box::new(self.description.clone()),
-                        held: self.agent.held(),
+                        held: self.agent.attaches_with(),
                     };
                     say(self.manager, message, out);
                 }

@@ -207,7 +207,8 @@ pub enum ManagerTimer {
     Inquiry(GroupId),
 }
 
-/// A group that a node has when it attaches: it was attached before.
+/// A group that a node has when it attaches: it was attached before. Of one that it waits for to be made anew it has neither buffers nor queue
+/// pairs.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct HeldGroup {
     /// Which.

@@ -34,6 +34,9 @@ impl Manager {
         self.nodes.attach(description)?;
         self.rebuild_map();
         for HeldGroup { group, region, endpoints, is_released } in held {
+            if region.is_none() && endpoints.is_empty() && self.goes_on(*group, &name, held) {
+                continue;
+            }
             let known = self.groups.get_mut(group).and_then(|entry| entry.away.remove(&name));
             let is_same = known.as_ref().is_some_and(|taken| {
                 taken.region.filter(|region| region.length.bytes() > 0)
@@ -53,7 +56,7 @@ impl Manager {
             };
             if taken.leaves {
                 self.wait_for_end(*group, &name, out);
-                let instruction = match self.groups.get(group).map(|entry| &entry.state) {
+                let instruction = match self.groups.get(&self.current(*group)).map(|entry| &entry.state) {
                     Some(State::Failed(failure)) => {
                         Instruction::Failed { group: *group, failure: failure.clone() }
                     }
@@ -84,6 +87,14 @@ impl Manager {
         }
         self.check();
         Ok(())
+    }
+
+    /// Whether a group that a node waits for is made anew, and the node has what takes its place: it hears of that by its number.
+    fn goes_on(&self, group: GroupId, name: &str, held: &[HeldGroup]) -> bool {
+        let current = self.current(group);
+        let lives = |entry: &ManagedGroup| !entry.is_over() && entry.away.contains_key(name);
+        let is_held = held.iter().any(|held| held.group == current);
+        current != group && is_held && self.groups.get(&current).is_some_and(lives)
     }
 
     /// A node's description has changed: links that are up. Groups whose trees led over one that is not there any more are made anew, or

@@ -154,3 +154,31 @@ fn what_an_agent_has_is_what_the_manager_gave_also_in_units_and_of_frames_that_p
         assert_eq!(held.endpoints.len(), given.endpoints as usize, "{design}");
     }
 }
+
+#[test]
+fn an_agent_says_of_a_suspended_group_that_it_has_nothing_until_it_hears_what_becomes_of_it() {
+    let contexts = contexts(2);
+    let [first, next] = [0, 1].map(|place| contexts[place].group);
+    let failure = || GroupFailure { node: "s0".to_string(), reason: "gone".to_string() };
+    let suspend = || Instruction::Suspend { group: first, failure: failure() };
+    let waits = |agent: &Agent| -> Vec<GroupId> {
+        let all = agent.attaches_with().into_iter();
+        all.filter(|held| held.endpoints.is_empty()).map(|held| held.group).collect()
+    };
+    for end in [
+        Instruction::Remove(first),
+        Instruction::Failed { group: first, failure: failure() },
+        Instruction::Resume { group: next, from: first, first: 1 },
+    ] {
+        let mut agent = agent();
+        install(&mut agent, &contexts[0]);
+        say(&mut agent, suspend());
+        install(&mut agent, &contexts[1]);
+        assert_eq!((waits(&agent), agent.held().len()), (vec![first], 1));
+        say(&mut agent, end);
+        assert_eq!(waits(&agent), []);
+    }
+    let mut agent = agent();
+    say(&mut agent, suspend());
+    assert_eq!(agent.attaches_with(), [], "what it has not had it does not wait for");
+}

@@ -3,8 +3,8 @@
 use crate::site::{Site, config, host, request, switch, told, tree};
 use quincunx_collective::GroupId;
 use quincunx_control::{
-    Action, GroupState, Instruction, LinkReport, ManagerConfig, ManagerTimer, NodeDescription, Progress,
-    Report, Sequence,
+    Action, Change, GroupState, HeldGroup, Instruction, LinkReport, ManagerConfig, ManagerTimer,
+    NodeDescription, Progress, Report, Sequence,
 };
 use quincunx_units::Duration;
 
@@ -304,4 +304,59 @@ fn of_what_is_not_kept_nothing_is_run_again() {
     assert!(!sequence.can_resume(1));
     sequence.resume(2);
     assert!(sequence.may_begin());
+}
+
+/// What a node says of a group that it waits for: that it has nothing of it.
+fn awaited(group: GroupId) -> HeldGroup {
+    HeldGroup { group, region: None, endpoints: [].into(), is_released: false }
+}
+
+fn attach(site: &mut Site, node: NodeDescription, held: &[HeldGroup]) -> Vec<(String, Instruction)> {
+    let mut out = Vec::new();
+    site.manager.attach(node, held, &mut out).unwrap();
+    told(&out)
+}
+
+#[test]
+fn a_rank_that_was_suspended_by_a_manager_that_has_ended_hears_that_its_group_is_over() {
+    let (_, group) = pair(1);
+    // Groups that are being made anew are not kept: the next manager knows nothing of it.
+    let mut next = Site::of(recreating(), [switch(0), host(1)]);
+    let heard = attach(&mut next, host(0), &[awaited(group)]);
+    assert_eq!(heard, [("r0".to_string(), Instruction::Remove(group))]);
+    next.report("r0", group, Report::Removed);
+    assert!(next.manager.is_idle());
+}
+
+#[test]
+fn a_suspended_rank_that_was_lost_hears_why_its_group_is_over_when_it_comes_back() {
+    let (mut site, group) = pair(1);
+    site.detach("s0");
+    site.detach("r0");
+    let GroupState::Failed(failure) = site.state(group) else { panic!("it lives") };
+    let heard = attach(&mut site, host(0), &[awaited(group)]);
+    assert_eq!(heard, [("r0".to_string(), Instruction::Failed { group, failure })]);
+}
+
+#[test]
+fn a_rank_that_has_not_heard_that_its_group_goes_on_hears_that_alone_when_it_comes_back() {
+    let patient = ManagerConfig { return_timeout: Duration::from_secs(1), ..recreating() };
+    let mut site = Site::with(patient, 1, 2);
+    let group = site.init(&request(2, "epic-2"));
+    site.manager.lose_sight("s0", "its agent is gone", &mut Vec::new());
+    site.expire(ManagerTimer::Return(group));
+    stop(&mut site, group, [0, 0]);
+    let next = site.manager.current(group);
+    site.report("r0", next, Report::Installed);
+    let actions = site.report("r1", next, Report::Installed);
+    let kept = actions.into_iter().find_map(|action| match action {
+        Action::Keep(Change::Put(record)) => Some(*record),
+        _ => None,
+    });
+    let (endpoints, region) = kept.unwrap().nodes["r0"].clone();
+    site.manager.disconnect("r0", "its connection is gone", &mut Vec::new());
+    let held = HeldGroup { group: next, region, endpoints, is_released: false };
+    let heard = attach(&mut site, host(0), &[awaited(group), held]);
+    let resume = Instruction::Resume { group: next, from: group, first: 1 };
+    assert_eq!(heard, [("r0".to_string(), resume)]);
 }

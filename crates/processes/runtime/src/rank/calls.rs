@@ -3,17 +3,17 @@
 use quincunx_collective::GroupId;
 use quincunx_control::Report;
 use std::collections::BTreeSet;
-use std::time::Instant;
 
 use super::Rank;
 use crate::calls::{NewCall, PendingMessage};
+use crate::ports::RankPorts;
 
-impl Rank {
+impl<P: RankPorts> Rank<P> {
     /// Notes that the application has called a collective, for the manager to see whether all ranks call the same. [`run`](Self::run) does that
     /// itself; who begins collectives with [`begin`](Self::begin) says what they are parts of, when the first has begun.
     pub fn note_call(&mut self, group: GroupId, call: NewCall) {
         if let Some(life) = self.lives.get_mut(&group) {
-            life.calls.add(call);
+            life.calls.add(call, self.ports.now());
         }
     }
 
@@ -26,9 +26,9 @@ impl Rank {
 
     /// Notes that the oldest call of the application that has not ended has ended: for who has said what it has begun.
     pub fn note_end(&mut self, group: GroupId) {
-        let ways = self.ways(group);
+        let (ways, now) = (self.ways(group), self.ports.now());
         if let Some(life) = self.lives.get_mut(&group) {
-            life.complete_call(ways);
+            life.complete_call(ways, now);
         }
     }
 
@@ -36,12 +36,12 @@ impl Rank {
     pub(crate) fn tell_times(&mut self, wire: GroupId) {
         let life = self.lives.values().find(|life| life.wire == wire);
         let record = life.map(|life| life.calls.record()).unwrap_or_default();
-        self.attachment.reporter().tell_times(wire, &record);
+        self.ports.tell_times(wire, &record);
     }
 
     /// Tells the manager what it has asked for, and what is stalled.
     pub(crate) fn tell_calls(&mut self, mut asked: BTreeSet<GroupId>) {
-        let now = Instant::now();
+        let now = self.ports.now();
         self.end_doubts(now);
         for life in self.lives.values_mut() {
             let is_due = life.calls.is_due(life.is_busy() || life.suspicion.is_some(), now);
@@ -54,11 +54,11 @@ impl Rank {
                 None if is_due => told(),
                 _ => continue,
             };
-            self.attachment.report(life.wire, report);
+            self.ports.report(life.wire, report);
         }
         // What is given up here already has called nothing.
         for wire in asked {
-            self.attachment.report(wire, Report::called_nothing());
+            self.ports.report(wire, Report::called_nothing());
         }
     }
 }

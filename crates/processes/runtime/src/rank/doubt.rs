@@ -2,17 +2,19 @@
 
 use quincunx_collective::GroupId;
 use quincunx_control::GroupFailure;
+
 use std::time::Instant;
 
 use super::Rank;
 use crate::doubt::{End, Fault, Suspicion};
+use crate::ports::RankPorts;
 
-impl Rank {
+impl<P: RankPorts> Rank<P> {
     /// Something is wrong with a group: the manager hears of it, and decides.
     pub(crate) fn suspect(&mut self, group: GroupId, fault: Fault) {
         let Some(life) = self.lives.get_mut(&group).filter(|life| life.suspicion.is_none()) else { return };
-        let suspicion = Suspicion { since: Instant::now(), fault };
-        self.attachment.report(life.wire, suspicion.report());
+        let suspicion = Suspicion { since: self.ports.now(), fault };
+        self.ports.report(life.wire, suspicion.report());
         life.suspicion = Some(suspicion);
     }
 

@@ -5,16 +5,16 @@ use quincunx_control::{GroupFailure, Report};
 use quincunx_engine::Terms;
 use quincunx_engine::verbs::{Failure, Outcome};
 use quincunx_nodes::{HostCommand, HostEvent, HostRejected};
-use std::time::Instant;
 
 use super::Rank;
 use crate::calls::{NewCall, length_of};
 use crate::delivered::Delivered;
 use crate::joined::{Finished, JoinedGroup};
 use crate::life::{Asked, CompletedCollective, Own, Recreation};
+use crate::ports::RankPorts;
 use crate::process::RuntimeError;
 
-impl Rank {
+impl<P: RankPorts> Rank<P> {
     /// Groups that were made anew since the last call.
     pub fn take_recreations(&mut self) -> Vec<Recreation> {
         std::mem::take(&mut self.recreations)
@@ -43,18 +43,19 @@ impl Rank {
         }
         life.asked = Asked::Whole;
         life.done.clear();
+        let called = self.ports.now();
         let call = NewCall {
             collective,
             reduction: (reduction.op.into(), reduction.data_type),
             bytes: length_of(collective, buffers.each_ref()),
             site: None,
-            called: Instant::now(),
+            called,
         };
         life.own.push_back(Own { collective, reduction, terms: Terms::WHOLE, buffers: Some(buffers) });
         let begun = self.drive(group);
         if let Some(life) = self.lives.get_mut(&group) {
             match &begun {
-                Ok(()) => life.calls.add(call),
+                Ok(()) => life.calls.add(call, called),
                 Err(_) => life.own.clear(),
             }
         }
@@ -68,7 +69,7 @@ impl Rank {
 
     /// The next thing that the node has to say.
     pub(crate) fn next_event(&mut self) -> Option<HostEvent<Numbers>> {
-        self.unheard.pop_front().or_else(|| self.node.next_event())
+        self.unheard.pop_front().or_else(|| self.ports.next_event())
     }
 
     /// Whether a group was made anew, or is to be.
@@ -95,12 +96,12 @@ impl Rank {
             let Own { collective, reduction, terms, .. } = *own;
             HostCommand::Start { group, collective, reduction, input, output, terms }
         };
-        Ok(self.node.command(command)?)
+        Ok(self.ports.command(command)?)
     }
 
     /// Takes what the node has to say of collectives; the rest waits for its owner.
     pub(crate) fn drain(&mut self) {
-        while let Some(event) = self.node.next_event() {
+        while let Some(event) = self.ports.next_event() {
             match event {
                 // Whoever asks for the group is told.
                 HostEvent::Finished { .. } | HostEvent::Failed { .. } => _ = self.settle(event),
@@ -114,7 +115,7 @@ impl Rank {
         let (wire, qp, failure) = match event {
             HostEvent::Finished { group: wire, outcome, input, output } => {
                 let group = self.known_as(wire);
-                let ways = self.ways(group);
+                let (ways, now) = (self.ways(group), self.ports.now());
                 let Some(life) = self.lives.get_mut(&group).filter(|life| life.wire == wire) else {
                     // A group that was removed under its collective: who waits for it still has not heard why.
                     return match outcome {
@@ -127,7 +128,7 @@ impl Rank {
                 };
                 // While one is run again nothing else is.
                 match (std::mem::take(&mut life.repeats), outcome) {
-                    (false, Outcome::Done) => life.complete(Finished { input, output }, ways),
+                    (false, Outcome::Done) => life.complete(Finished { input, output }, ways, now),
                     (true, Outcome::Done) => {
                         life.calls.end_one();
                         life.sequence.repeated();
@@ -151,7 +152,7 @@ impl Rank {
                 }
             }
             HostEvent::Written { group, id } => {
-                self.written.insert((group, id), Instant::now());
+                self.written.insert((group, id), self.ports.now());
                 return Ok(());
             }
             HostEvent::Delivered { group, source, slot, data } => {
@@ -177,19 +178,20 @@ impl Rank {
     pub(crate) fn suspend(&mut self, wire: GroupId, failure: GroupFailure) {
         // What has come to its end by now has.
         self.drain();
+        let now = self.ports.now();
         let group = self.known_as(wire);
         if let Some(life) = self.lives.get_mut(&group).filter(|life| life.wire == wire) {
-            let since = life.suspicion.take().map_or_else(Instant::now, |suspicion| suspicion.since);
+            let since = life.suspicion.take().map_or(now, |suspicion| suspicion.since);
             life.stopped = Some((since, failure));
         }
         // A group that the application has given up is not installed: nothing to remove.
-        let _ = self.node.command(HostCommand::Remove(wire));
+        let _ = self.ports.command(HostCommand::Remove(wire));
         self.drain();
         let report = match self.lives.get_mut(&group).filter(|life| life.wire == wire) {
             Some(life) => Report::Suspended(life.sequence.suspend()),
             None => Report::Removed,
         };
-        self.attachment.report(wire, report);
+        self.ports.report(wire, report);
     }
 
     /// A group has been made anew, and this rank has installed it: what ran goes on, after what others lack.
@@ -205,14 +207,15 @@ impl Rank {
         let life = self.lives.get_mut(&group).expect("it has just been found");
         if !life.sequence.can_resume(first) {
             let reason = format!("expected to go on with a collective that can be run, found {first}");
-            self.attachment.report(wire, Report::DataPlaneFailed { reason });
+            self.ports.report(wire, Report::DataPlaneFailed { reason });
             return Ok(());
         }
         life.wire = wire;
         life.sequence.resume(first);
         if let Some((since, failure)) = life.stopped.take() {
             let repeats = life.sequence.next_repeat().is_some();
-            let (design, after) = (joined.design.clone(), since.elapsed());
+            let after = self.ports.now().saturating_duration_since(since);
+            let design = joined.design.clone();
             self.recreations.push(Recreation { group, design, first, repeats, failure, after });
         }
         // Among hosts nothing is made anew: the next loss is the end.
@@ -221,7 +224,7 @@ impl Rank {
         self.wires.retain(|_, known| *known != group);
         self.wires.insert(wire, group);
         if self.released.contains(&group) {
-            self.attachment.report(wire, Report::Released);
+            self.ports.report(wire, Report::Released);
         }
         self.drive(group)
     }

@@ -2,7 +2,6 @@
 
 use quincunx_collective::{Collective, GroupId, Numbers, Reduction};
 use quincunx_control::Report;
-use quincunx_driver_net::Waker;
 use quincunx_engine::Terms;
 use quincunx_engine::verbs::WorkId;
 use quincunx_nodes::{HostCommand, HostEvent, HostRejected};
@@ -12,6 +11,7 @@ use super::Rank;
 use crate::delivered::Delivered;
 use crate::joined::{Finished, JoinedGroup};
 use crate::life::{Asked, Own};
+use crate::ports::RankPorts;
 use crate::process::RuntimeError;
 use std::collections::VecDeque;
 
@@ -41,7 +41,7 @@ pub enum Ended {
     },
 }
 
-impl Rank {
+impl<P: RankPorts> Rank<P> {
     /// Begins a collective, or the part of one that `terms` say. Lengths are as [`quincunx_engine::verbs::CollectiveRequest`] says; a group's collectives end in the order
     /// in which they were begun. With each result comes a buffer to use again, for the input may be needed by others: not always of its length.
     ///
@@ -65,7 +65,14 @@ impl Rank {
             return Ok(());
         }
         let wire = life.wire;
-        self.node.command(HostCommand::Start { group: wire, collective, reduction, input, output, terms })?;
+        self.ports.command(HostCommand::Start {
+            group: wire,
+            collective,
+            reduction,
+            input,
+            output,
+            terms,
+        })?;
         life.own.push_back(Own { collective, reduction, terms, buffers: None });
         Ok(())
     }
@@ -80,7 +87,7 @@ impl Rank {
     /// # Errors
     /// If the socket or the manager goes: then all is over.
     pub fn step(&mut self, wait: Duration) -> Result<Vec<Ended>, RuntimeError> {
-        self.node.turn(if self.unheard.is_empty() { wait } else { Duration::ZERO })?;
+        self.ports.turn(if self.unheard.is_empty() { wait } else { Duration::ZERO })?;
         let (mut ended, mut over) = (Vec::new(), Vec::new());
         while let Some(event) = self.next_event() {
             match self.hear(event) {
@@ -140,17 +147,12 @@ impl Rank {
             // Nobody asks any more why it is over.
             self.failed.remove(&group);
         }
-        self.attachment.report(wire, Report::Released);
+        self.ports.report(wire, Report::Released);
     }
 
     /// The groups that this rank is in, as far as it has heard of the manager.
     pub fn groups(&self) -> impl Iterator<Item = &JoinedGroup> {
         self.groups.values()
-    }
-
-    /// Ends waits of [`step`](Self::step) from another thread.
-    pub fn waker(&self) -> Waker {
-        self.node.waker()
     }
 
     fn hear(&mut self, event: HostEvent<Numbers>) -> Option<Ended> {

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use super::Rank;
 use crate::delivered::Delivered;
+use crate::ports::RankPorts;
 use crate::process::{INSTRUCTION_POLL, RuntimeError};
 
 impl Rank {
@@ -68,7 +69,7 @@ impl Rank {
     ) -> Result<WorkId, RuntimeError> {
         self.check(group)?;
         let id = WorkId(self.next_write);
-        self.node.command(HostCommand::Write { group, id, targets, way, data })?;
+        self.ports.command(HostCommand::Write { group, id, targets, way, data })?;
         self.next_write += 1;
         Ok(id)
     }
@@ -91,7 +92,7 @@ impl Rank {
                 return Ok(taken);
             }
             self.check(group)?;
-            self.node.turn(INSTRUCTION_POLL)?;
+            self.ports.turn(INSTRUCTION_POLL)?;
             let now = Instant::now();
             if now >= next_look {
                 next_look = now + std::time::Duration::from(INSTRUCTION_POLL);

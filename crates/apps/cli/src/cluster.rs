@@ -1,0 +1,287 @@
+//! `quincunx check cluster`: a whole cluster in virtual time, under faults by seed.
+
+use clap::Args;
+use quincunx_design::Catalog;
+use quincunx_units::Duration;
+use quincunx_world::{
+    Coverage, Outcome, Plan, Planted, Setup, Telling, USUAL, Violation, generate, run, shrink,
+};
+use serde_json::{Value, json};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Instant;
+
+use crate::out::say;
+use crate::progress::spinner;
+use crate::results::envelope;
+use crate::{Failure, interrupt};
+
+/// Runs that it may take to make a failing plan smaller.
+const MOST_RUNS: u32 = 300;
+
+/// `A..B`, without B.
+#[derive(Clone, Debug)]
+pub(crate) struct Seeds(Range<u64>);
+
+impl FromStr for Seeds {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "expected seeds A..B with A below B, found \"{text}\"; write 0..100 for the first hundred"
+            )
+        };
+        let (from, to) = text.split_once("..").ok_or_else(wrong)?;
+        let (from, to) = (from.parse().map_err(|_| wrong())?, to.parse().map_err(|_| wrong())?);
+        if from < to { Ok(Self(from..to)) } else { Err(wrong()) }
+    }
+}
+
+/// Run a whole cluster in virtual time, under faults that a seed decides, and see whether what is promised is kept
+#[derive(Args)]
+#[command(after_help = "Examples:
+  quincunx check cluster --seed 7                        one cluster: its plan, and what it has met
+  quincunx check cluster --seeds 0..1000                 a thousand of them; the first that breaks a promise is made smaller
+  quincunx check cluster --seed 7 --for 1h               faults for an hour
+  quincunx check cluster --seed 7 --story                and line by line what happens
+  quincunx check cluster --seeds 0..100 --mutate ends-at-first-release
+                                                         with a bug that is planted: it must be found
+  quincunx check cluster --seeds 0..100 --mutate all     each planted bug, and the seed that finds it
+  quincunx check cluster --seeds 0..10000 --write fault.json
+                                                         and write the smallest plan that fails
+  quincunx check cluster --replay fault.json             run that again, with its story
+
+What runs is what ships: managers (one, or one that stands by), agents, switches and ranks with the designs of the catalog, with numbers in their frames.
+Threads, sockets, gRPC and the store have stand-ins (crates/studies/world). Promised: results are right to the bit, in order, and nobody is told of success alone; memory and queue
+pairs are never given twice and never lost; a group ends for what befalls it alone; whoever waits has an answer; when faults end all is well again within 90 seconds, and nothing is left over.
+Exit status 1: a promise was broken, or a planted bug was not found.")]
+pub(crate) struct Cluster {
+    /// The seed of one cluster
+    #[arg(long, conflicts_with_all = ["seeds", "replay"], required_unless_present_any = ["seeds", "replay"])]
+    seed: Option<u64>,
+    /// The seeds of many, the last one not among them
+    #[arg(long, value_name = "A..B", conflicts_with = "replay")]
+    seeds: Option<Seeds>,
+    /// For how long faults happen, in the cluster's time
+    #[arg(long = "for", value_name = "DURATION", default_value = "20s", conflicts_with = "replay")]
+    lasts: Duration,
+    /// Run a plan again that --write has written
+    #[arg(long, value_name = "FILE")]
+    replay: Option<PathBuf>,
+    /// Write the plan that fails, as small as it was made, to a file
+    #[arg(long, value_name = "FILE", conflicts_with = "replay")]
+    write: Option<PathBuf>,
+    /// Break a rule on purpose; `all`: one after the other, each until it is found
+    #[arg(long, value_name = "NAME", conflicts_with = "replay")]
+    mutate: Option<String>,
+    /// Print line by line what happens
+    #[arg(long)]
+    story: bool,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+impl Cluster {
+    /// Runs what is asked for, and prints what is found.
+    pub(crate) fn run(self, catalog: Catalog, fallback: Option<&'static str>) -> Result<(), Failure> {
+        let setup = Setup { catalog, fallback };
+        // A panic in what runs is a broken promise, which is told as the others.
+        std::panic::set_hook(Box::new(|_| {}));
+        if let Some(file) = &self.replay {
+            let text = std::fs::read_to_string(file).map_err(|error| {
+                Failure::Input(format!(
+                    "expected a plan in {}, found \"{error}\"; write one with --write",
+                    file.display()
+                ))
+            })?;
+            let plan = Plan::from_text(&text).map_err(Failure::Input)?;
+            let outcome = run(&plan, setup, Telling::Story).map_err(Failure::Input)?;
+            return self.tell_one(&plan, &outcome);
+        }
+        if self.mutate.as_deref() == Some("all") {
+            return self.hunt(setup);
+        }
+        if let Some(name) = &self.mutate {
+            Planted::find(catalog, name).map_err(Failure::Input)?;
+        }
+        if let Some(seed) = self.seed {
+            let plan = self.plan(seed, setup, self.mutate.as_deref());
+            let telling = if self.story { Telling::Story } else { Telling::Nothing };
+            let outcome = run(&plan, setup, telling).map_err(Failure::Input)?;
+            if let Some(violation) = &outcome.violation
+                && !self.story
+            {
+                return self.tell_smaller(&plan, violation, setup);
+            }
+            return self.tell_one(&plan, &outcome);
+        }
+        self.run_many(setup)
+    }
+
+    fn plan(&self, seed: u64, setup: Setup, mutation: Option<&str>) -> Plan {
+        let plan = generate(seed, self.lasts, setup.catalog);
+        Plan { mutation: mutation.map(str::to_owned), ..plan }
+    }
+
+    fn range(&self) -> Range<u64> {
+        match (&self.seeds, self.seed) {
+            (Some(Seeds(seeds)), _) => seeds.clone(),
+            (None, seed) => seed.map_or(0..1, |seed| seed..seed + 1),
+        }
+    }
+
+    fn run_many(&self, setup: Setup) -> Result<(), Failure> {
+        let (stop, bar, begin) = (interrupt::flag()?, spinner(), Instant::now());
+        let (mut coverage, mut time, mut steps, mut ran) = (Coverage::default(), 0.0, 0, 0_u64);
+        for seed in self.range() {
+            if interrupt::is_set(&stop) {
+                bar.finish_and_clear();
+                let text = format!(
+                    "expected to run all seeds, found an interrupt after {ran}; all of these keep what is promised"
+                );
+                return Err(Failure::Interrupted(text));
+            }
+            let plan = self.plan(seed, setup, self.mutate.as_deref());
+            let outcome = run(&plan, setup, Telling::Nothing).map_err(Failure::Input)?;
+            coverage.add(&outcome.coverage);
+            (time, steps, ran) = (time + outcome.time.as_secs_f64(), steps + outcome.steps, ran + 1);
+            bar.set_message(format!(
+                "seed {seed}, {:.0} times as fast as a clock",
+                time / begin.elapsed().as_secs_f64()
+            ));
+            bar.tick();
+            if let Some(violation) = &outcome.violation {
+                bar.finish_and_clear();
+                return self.tell_smaller(&plan, violation, setup);
+            }
+        }
+        bar.finish_and_clear();
+        let seconds = begin.elapsed().as_secs_f64();
+        if self.json {
+            let row = json!({ "seeds": ran, "simulated_s": time, "seconds": seconds, "steps": steps, "kept": true, "met": met(&coverage) });
+            say!("{}", envelope("check cluster", &[row]));
+        } else {
+            say!("{coverage}");
+            say!(
+                "all promises kept by {ran} seeds: {time:.0} s of clusters in {seconds:.1} s, {:.0} times as fast as a clock, {steps} steps",
+                time / seconds
+            );
+        }
+        match &self.mutate {
+            None => Ok(()),
+            Some(name) => Err(Failure::Wrong(format!(
+                "expected to find the planted bug {name}, found none in {ran} seeds; run more"
+            ))),
+        }
+    }
+
+    /// Each planted bug, and which seed finds it.
+    fn hunt(&self, setup: Setup) -> Result<(), Failure> {
+        let (mut rows, mut missing) = (Vec::new(), Vec::new());
+        for name in Planted::names(setup.catalog) {
+            let mut found = None;
+            for seed in self.range() {
+                let plan = self.plan(seed, setup, Some(name));
+                let outcome = run(&plan, setup, Telling::Nothing).map_err(Failure::Input)?;
+                if let Some(violation) = outcome.violation {
+                    found = Some((seed, violation));
+                    break;
+                }
+            }
+            let row = match &found {
+                Some((seed, violation)) => {
+                    json!({ "planted": name, "seed": seed, "promise": violation.promise.name(), "what": violation.what })
+                }
+                None => json!({ "planted": name }),
+            };
+            match &found {
+                _ if self.json => {}
+                Some((seed, violation)) => {
+                    say!("{name:<30} {seed:>6}  {}: {}", violation.promise.name(), violation.what)
+                }
+                None => say!("{name:<30}      -  not found"),
+            }
+            missing.extend(found.is_none().then_some(name));
+            rows.push(row);
+        }
+        if self.json {
+            say!("{}", envelope("check cluster", &rows));
+        }
+        match missing.is_empty() {
+            true => Ok(()),
+            false => Err(Failure::Wrong(format!(
+                "expected to find every planted bug, found nothing of {}; run more seeds",
+                missing.join(", ")
+            ))),
+        }
+    }
+
+    /// One run, as it was asked for.
+    fn tell_one(&self, plan: &Plan, outcome: &Outcome) -> Result<(), Failure> {
+        if self.json {
+            say!("{}", envelope("check cluster", &[row(plan, outcome)]));
+        } else {
+            say!("{}", plan.to_text());
+            outcome.story.iter().for_each(|line| say!("{line}"));
+            say!("{}", outcome.coverage);
+            say!("{} of the cluster, {} steps, digest {:016x}", outcome.time, outcome.steps, outcome.digest);
+        }
+        outcome.violation.as_ref().map_or(Ok(()), |violation| Err(wrong(plan.seed, violation)))
+    }
+
+    /// A plan that fails, made smaller, and its story.
+    fn tell_smaller(&self, plan: &Plan, violation: &Violation, setup: Setup) -> Result<(), Failure> {
+        let (smallest, runs) = shrink(plan, violation.promise, setup, MOST_RUNS);
+        let outcome = run(&smallest, setup, Telling::Story).map_err(Failure::Input)?;
+        if let Some(file) = &self.write {
+            std::fs::write(file, smallest.to_text()).map_err(|error| {
+                Failure::Input(format!(
+                    "expected to write {}, found \"{error}\"; name a file in a folder that exists",
+                    file.display()
+                ))
+            })?;
+        }
+        if !self.json {
+            say!("seed {} breaks a promise; the smallest plan of {runs} that does so, too:", plan.seed);
+        }
+        self.tell_one(&smallest, &outcome)
+    }
+}
+
+fn wrong(seed: u64, violation: &Violation) -> Failure {
+    let Violation { promise, at, what } = violation;
+    Failure::Wrong(format!(
+        "expected the promise \"{}\" to be kept, found with seed {seed} at {at}: {what}",
+        promise.name()
+    ))
+}
+
+fn met(coverage: &Coverage) -> Value {
+    coverage
+        .counts()
+        .map(|(name, count)| (name.to_owned(), json!(count)))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+fn row(plan: &Plan, outcome: &Outcome) -> Value {
+    let broken = outcome.violation.as_ref().map(|violation| {
+        json!({ "promise": violation.promise.name(), "at_s": violation.at.as_secs_f64(), "what": violation.what })
+    });
+    let plan: Value = serde_json::from_str(&plan.to_text()).unwrap_or_default();
+    json!({
+        "plan": plan,
+        "kept": outcome.violation.is_none(),
+        "broken": broken,
+        "simulated_s": outcome.time.as_secs_f64(),
+        "steps": outcome.steps,
+        "digest": format!("{:016x}", outcome.digest),
+        "met": met(&outcome.coverage),
+        "story": outcome.story,
+    })
+}
+
+const _: () = assert!(USUAL.as_nanos() == 20_000_000_000, "the default of --for says it");

@@ -1,0 +1,123 @@
+//! What a job runs in a group, and what must come of it. All of it follows from the group's number: ranks need not tell each other.
+
+use quincunx_collective::{
+    Collective, DataType, GroupId, Numbers, Payload, Rank, ReduceOp, Reduction, SplitMix64, reference,
+    wrong_elements,
+};
+use quincunx_units::Duration;
+
+/// Bytes of an element.
+const ELEMENT: usize = 4;
+
+/// A round of collectives.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Round {
+    pub(crate) seed: u64,
+    /// Collectives that the design offers, and what it falls back to.
+    pub(crate) offered: Vec<Collective>,
+    pub(crate) elements: u32,
+    /// The longest that all ranks compute before one of them.
+    pub(crate) pause: Duration,
+    pub(crate) length: u64,
+    pub(crate) ranks: u16,
+}
+
+/// One of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RoundCall {
+    pub(crate) collective: Collective,
+    pub(crate) reduction: Reduction,
+    /// Elements of a vector; of a part in ReduceScatter and AllGather.
+    elements: u32,
+}
+
+impl Round {
+    pub(crate) const fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn draws(&self, group: GroupId, number: u64) -> SplitMix64 {
+        let mut draws = SplitMix64::new(self.seed ^ u64::from(group.0).rotate_left(32) ^ number);
+        draws.draw();
+        draws
+    }
+
+    /// How long all ranks compute before one of them.
+    pub(crate) fn pause(&self, group: GroupId, number: u64) -> Duration {
+        let draw = SplitMix64::new(self.draws(group, number).draw()).draw();
+        Duration::from_picos(draw % self.pause.as_picos().max(1))
+    }
+
+    /// The how-manieth collective of a group, counted from one.
+    pub(crate) fn call(&self, group: GroupId, number: u64) -> RoundCall {
+        let mut draws = self.draws(group, number);
+        // Half of them are what most programs run.
+        let place = draws.draw() as usize % (self.offered.len() * 2);
+        let collective = self.offered.get(place).copied().unwrap_or(self.offered[0]);
+        let root = Rank((draws.draw() % u64::from(self.ranks)) as u16);
+        let data_type = if draws.draw().is_multiple_of(2) { DataType::I32 } else { DataType::F32 };
+        let op = match draws.draw() % 4 {
+            0 => ReduceOp::Max,
+            1 => ReduceOp::Min,
+            _ => ReduceOp::Sum,
+        };
+        let elements = 1 + (draws.draw() % u64::from(self.elements.max(1))) as u32;
+        let elements = match collective {
+            Collective::ReduceScatter | Collective::AllGather => elements.div_ceil(u32::from(self.ranks)),
+            _ => elements,
+        };
+        RoundCall { collective: collective.with_root(root), reduction: Reduction { op, data_type }, elements }
+    }
+
+    /// A rank's vector. Sums of these are exact, and so the same in every order.
+    fn vector(&self, group: GroupId, number: u64, rank: u16, elements: usize) -> Numbers {
+        let call = self.call(group, number);
+        let mut draws = SplitMix64::new(self.draws(group, number).draw() ^ u64::from(rank).rotate_left(17));
+        let mut numbers = Numbers::zeroed(elements * ELEMENT);
+        for element in numbers.bytes_mut().chunks_mut(ELEMENT) {
+            let small = (draws.draw() % 2001) as i32 - 1000;
+            let bytes = match call.reduction.data_type {
+                DataType::F32 => (small as f32).to_le_bytes(),
+                _ => small.to_le_bytes(),
+            };
+            element.copy_from_slice(&bytes);
+        }
+        numbers
+    }
+
+    pub(crate) fn input(&self, group: GroupId, number: u64, rank: u16, ranks: u16) -> Numbers {
+        let call = self.call(group, number);
+        let elements = call.elements as usize;
+        let elements = match call.collective {
+            Collective::Barrier => 0,
+            Collective::Broadcast { root } if root.0 != rank => 0,
+            Collective::ReduceScatter => elements * usize::from(ranks),
+            _ => elements,
+        };
+        self.vector(group, number, rank, elements)
+    }
+
+    pub(crate) fn output_length(&self, call: &RoundCall, ranks: u16, rank: u16) -> usize {
+        let elements = call.elements as usize;
+        let elements = match call.collective {
+            Collective::Barrier => 0,
+            Collective::Reduce { root } if root.0 != rank => 0,
+            Collective::AllGather => elements * usize::from(ranks),
+            _ => elements,
+        };
+        elements * ELEMENT
+    }
+
+    /// What the manager is told of a call's length, at all ranks the same.
+    pub(crate) fn told_bytes(&self, call: &RoundCall, _: u64) -> u64 {
+        u64::from(call.elements) * ELEMENT as u64
+    }
+
+    /// Elements of a rank's result that are not as they must be.
+    pub(crate) fn wrong(&self, group: GroupId, number: u64, rank: u16, ranks: u16, found: &Numbers) -> usize {
+        let call = self.call(group, number);
+        let inputs: Vec<Numbers> = (0..ranks).map(|rank| self.input(group, number, rank, ranks)).collect();
+        let expected = reference(call.collective, call.reduction, &inputs).swap_remove(usize::from(rank));
+        wrong_elements(&expected, found, call.reduction.data_type)
+    }
+}

@@ -1,0 +1,388 @@
+//! The world: all machines, what is on its way between them, and what is due when. One plan is one run, to the bit: all that chance decides
+//! is drawn from the plan's seed, and what is due at one instant happens in the order in which it was decided.
+
+mod ending;
+mod faults;
+mod frames;
+mod start;
+mod words;
+
+use crate::connection::{Connection, ConnectionId, Message};
+use crate::coverage::Coverage;
+use crate::effects::{ControlEffect, Effects, OwnedFrame, TimerName};
+use crate::fabric::{Fabric, Kind, Place};
+use crate::facts::Fact;
+use crate::machine::{Clock, Input, Machine, Process, SOCKET_ROOM};
+use crate::phase::Phase;
+use crate::plan::Plan;
+use crate::planted::Planted;
+use crate::promises::{Checker, Promise};
+use crate::store::{Store, StoreReply, StoreRequest};
+use quincunx_collective::SplitMix64;
+use quincunx_design::Catalog;
+use quincunx_units::{Duration, Instant};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Something that is due.
+#[derive(Debug)]
+enum Event {
+    Frame {
+        to: Place,
+        frame: OwnedFrame,
+    },
+    Timer {
+        place: Place,
+        life: u32,
+        timer: TimerName,
+    },
+    Word {
+        connection: ConnectionId,
+        to_manager: bool,
+        message: Message,
+    },
+    /// An end of a connection has heard nothing for too long, if it is still so.
+    Silence {
+        connection: ConnectionId,
+        at_manager: bool,
+        since: Instant,
+    },
+    Store {
+        place: Place,
+        life: u32,
+        request: StoreRequest,
+        until: Instant,
+    },
+    Answer {
+        place: Place,
+        life: u32,
+        reply: StoreReply,
+    },
+    /// A fault begins, or ends.
+    Fault {
+        number: usize,
+        begins: bool,
+    },
+    Stranger {
+        number: usize,
+    },
+    /// A process starts on a machine.
+    Start(Place),
+    /// All ranks of a job start again.
+    Relaunch(usize),
+    Calm,
+    Phase,
+}
+
+/// A job in the world.
+struct Job {
+    hosts: Vec<Place>,
+    is_relaunching: bool,
+}
+
+pub(crate) struct World {
+    plan: Plan,
+    catalog: Catalog,
+    fallback: Option<&'static str>,
+    planted: Planted,
+    fabric: Fabric,
+    now: Instant,
+    next: u64,
+    queue: BTreeMap<(Instant, u64), Event>,
+    timers: BTreeMap<(Place, TimerName), (Instant, u64)>,
+    machines: Vec<Machine>,
+    connections: BTreeMap<ConnectionId, Connection>,
+    next_connection: u64,
+    store: Store,
+    jobs: Vec<Job>,
+    draws: SplitMix64,
+    /// Frames that each pair of machines has sent, and when the last one comes.
+    pairs: BTreeMap<(Place, Place), (u64, Instant)>,
+    /// Faults that last.
+    active: BTreeSet<usize>,
+    torn: Option<bool>,
+    is_calm: bool,
+    phase: Phase,
+    pub(crate) checker: Checker,
+    pub(crate) coverage: Coverage,
+    story: Option<Vec<String>>,
+    base: std::time::Instant,
+    pub(crate) steps: u64,
+    /// The second that it is, and the steps before it.
+    second: (u64, u64),
+    /// Of all that has happened, in order: two runs of one plan have the same.
+    digest: u64,
+}
+
+/// More steps than any second needs: something goes round in circles.
+const MOST_STEPS: u64 = 2_000_000;
+const SECOND: u64 = 1_000_000_000_000;
+
+impl World {
+    pub(crate) fn new(
+        plan: &Plan,
+        catalog: Catalog,
+        fallback: Option<&'static str>,
+        planted: Planted,
+        tells: bool,
+    ) -> Self {
+        let fabric = Fabric::new(plan);
+        let mut draws = SplitMix64::new(plan.seed);
+        let machine = |(place, _): (Place, Kind)| {
+            let fast = plan.clocks.get(fabric.name(place)).copied().unwrap_or(0);
+            let offset = Duration::from_millis(draws.draw() % 100_000);
+            Machine {
+                process: None,
+                life: 0,
+                pauses: 0,
+                downs: 0,
+                backlog: Vec::new(),
+                clock: Clock { fast, offset },
+                draws: SplitMix64::new(draws.draw()),
+                free_at: Instant::ZERO,
+            }
+        };
+        let machines: Vec<Machine> = fabric.places().map(machine).collect();
+        let place = |host: &u16| fabric.find_kind(Kind::Host(*host)).expect("a host of the plan");
+        let jobs: Vec<Job> = plan
+            .jobs
+            .iter()
+            .map(|job| Job { hosts: job.hosts.iter().map(place).collect(), is_relaunching: false })
+            .collect();
+        let names = |job: &Job| job.hosts.iter().map(|host| fabric.name(*host).to_owned()).collect();
+        let checker = Checker::new(jobs.iter().map(names).collect());
+        let mut store = Store::new(plan.store);
+        store.keeps_for_anybody = planted.keeps_for_anybody();
+        let mut world = Self {
+            catalog,
+            fallback,
+            planted,
+            now: Instant::ZERO,
+            next: 0,
+            queue: BTreeMap::new(),
+            timers: BTreeMap::new(),
+            machines,
+            connections: BTreeMap::new(),
+            next_connection: 0,
+            store,
+            jobs,
+            draws,
+            pairs: BTreeMap::new(),
+            active: BTreeSet::new(),
+            torn: None,
+            is_calm: false,
+            phase: Phase::Faults,
+            checker,
+            coverage: Coverage::default(),
+            story: tells.then(Vec::new),
+            base: std::time::Instant::now(),
+            steps: 0,
+            second: (0, 0),
+            digest: 0,
+            fabric,
+            plan: plan.clone(),
+        };
+        world.begin();
+        world
+    }
+
+    /// What has happened, in lines.
+    pub(crate) fn take_story(&mut self) -> Vec<String> {
+        self.story.take().unwrap_or_default()
+    }
+
+    pub(crate) const fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    pub(crate) const fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Adds a line to the story, and to what two runs of one plan must have in common.
+    fn tell(&mut self, who: &str, what: impl FnOnce() -> String) {
+        if let Some(story) = &mut self.story {
+            let seconds = self.now.since(Instant::ZERO).as_secs_f64();
+            story.push(format!("{seconds:>11.6}  {who:<4} {}", what()));
+        }
+    }
+
+    fn note(&mut self, word: u64) {
+        self.digest = (self.digest.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn push(&mut self, after: Duration, event: Event) -> (Instant, u64) {
+        let key = (self.now + after, self.next);
+        self.next += 1;
+        self.queue.insert(key, event);
+        key
+    }
+
+    fn draw(&mut self, limit: u64) -> u64 {
+        self.draws.draw() % limit.max(1)
+    }
+
+    fn draw_between(&mut self, from: Duration, to: Duration) -> Duration {
+        from + Duration::from_picos(self.draw((to - from).as_picos()))
+    }
+
+    /// Runs to the end, or to the first broken promise.
+    pub(crate) fn run(&mut self) {
+        while self.checker.violations().is_empty() && self.phase != Phase::Over {
+            let Some(((at, number), event)) = self.queue.pop_first() else { return };
+            self.now = at;
+            self.steps += 1;
+            self.note(at.as_picos() ^ number.rotate_left(40));
+            let second = at.as_picos() / SECOND;
+            if second != self.second.0 {
+                self.second = (second, self.steps);
+            }
+            if self.steps > self.second.1 + MOST_STEPS {
+                let what = format!("{MOST_STEPS} steps within a second, and no end");
+                return self.checker.violate(Promise::Answered, at, what);
+            }
+            self.happen(event);
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Frame { to, frame } => self.give(to, Input::Frame(frame)),
+            Event::Timer { place, life, timer } => {
+                self.timers.remove(&(place, timer));
+                if self.machines[place].life == life {
+                    self.give(place, Input::Timer(timer));
+                }
+            }
+            Event::Word { connection, to_manager, message } => self.deliver(connection, to_manager, message),
+            Event::Silence { connection, at_manager, since } => {
+                self.fall_silent(connection, at_manager, since)
+            }
+            Event::Store { place, life, request, until } => self.ask_store(place, life, request, until),
+            Event::Answer { place, life, reply } => {
+                if self.machines[place].life == life {
+                    self.give(place, Input::Store(reply));
+                }
+            }
+            Event::Fault { number, begins } => self.turn_fault(number, begins),
+            Event::Stranger { number } => self.send_strange(number),
+            Event::Start(place) => self.start(place),
+            Event::Relaunch(job) => self.relaunch(job),
+            Event::Calm => self.calm(),
+            Event::Phase => self.go_on(),
+        }
+    }
+
+    /// Something comes to a process: at once, or when it runs again.
+    fn give(&mut self, place: Place, input: Input) {
+        let machine = &mut self.machines[place];
+        let Some(process) = &machine.process else {
+            if matches!(input, Input::Frame(_)) {
+                self.coverage.meet("frame for a process that is gone");
+            }
+            return;
+        };
+        let is_answer = matches!(input, Input::Store(_));
+        if machine.pauses > 0 || process.is_blocked() && !is_answer {
+            let frames = machine.backlog.iter().filter(|input| matches!(input, Input::Frame(_))).count();
+            if matches!(input, Input::Frame(_)) && frames >= SOCKET_ROOM {
+                return self.coverage.meet("frame for a full socket");
+            }
+            return machine.backlog.push(input);
+        }
+        self.step(place, |process, out| process.take(input, out));
+        if is_answer {
+            self.drain(place);
+        }
+    }
+
+    /// What has waited for a process comes to it: answers of the store, for which it may wait, then frames.
+    fn drain(&mut self, place: Place) {
+        let machine = &mut self.machines[place];
+        if machine.pauses > 0 || machine.process.is_none() {
+            return;
+        }
+        let order = |input: &Input| match input {
+            Input::Store(_) => 0,
+            Input::Frame(_) => 1,
+            Input::Timer(_) => 2,
+        };
+        let mut waiting = std::mem::take(&mut machine.backlog);
+        waiting.sort_by_key(order);
+        for input in waiting {
+            self.give(place, input);
+        }
+        self.read_all(place);
+    }
+
+    /// A step of a process, and what it leads to.
+    fn step(&mut self, place: Place, act: impl FnOnce(&mut Process, &mut Effects)) {
+        let machine = &mut self.machines[place];
+        let Some(mut process) = machine.process.take() else { return };
+        let mut out = Effects {
+            now: machine.clock.shows(self.now),
+            next_connection: self.next_connection,
+            draws: Some(machine.draws.clone()),
+            ..Effects::default()
+        };
+        act(&mut process, &mut out);
+        machine.process = Some(process);
+        if let Some(draws) = out.draws.take() {
+            machine.draws = draws;
+        }
+        self.next_connection = out.next_connection;
+        self.carry_out(place, out);
+    }
+
+    fn carry_out(&mut self, place: Place, out: Effects) {
+        let (life, clock) = (self.machines[place].life, self.machines[place].clock);
+        for frame in out.frames {
+            self.send(place, frame);
+        }
+        for (timer, after) in out.timers {
+            if let Some(earlier) = self.timers.remove(&(place, timer)) {
+                self.queue.remove(&earlier);
+            }
+            if let Some(after) = after {
+                let key = self.push(clock.truly(after), Event::Timer { place, life, timer });
+                self.timers.insert((place, timer), key);
+            }
+        }
+        for effect in out.control {
+            match effect {
+                ControlEffect::Connect { connection, manager } => self.connect(connection, place, manager),
+                ControlEffect::Say(connection, message) => self.say(connection, place, message),
+                ControlEffect::Close(connection) => self.close(connection, place),
+                ControlEffect::Store { request, patience } => {
+                    let until = self.now + clock.truly(patience);
+                    self.ask_store(place, life, request, until);
+                }
+            }
+        }
+        for (reason, count) in out.drops {
+            self.coverage.drop(&reason, count);
+        }
+        for fact in out.facts {
+            self.hear(place, &fact);
+        }
+        if let Some(reason) = out.end {
+            self.end_by_itself(place, &reason);
+        }
+    }
+
+    fn hear(&mut self, place: Place, fact: &Fact) {
+        let name = self.fabric.name(place).to_owned();
+        self.coverage.hear(fact);
+        if !matches!(fact, Fact::Met(_)) {
+            self.note(fact_word(fact));
+            self.tell(&name, || format!("{fact:?}"));
+        }
+        self.checker.hear(self.now, place, &name, fact);
+    }
+}
+
+/// A fact as a number: all of it is in its text.
+fn fact_word(fact: &Fact) -> u64 {
+    format!("{fact:?}")
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |word, byte| (word ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}

@@ -1,0 +1,164 @@
+//! Faults begin and end.
+
+use super::{Event, World};
+use crate::effects::TimerName;
+use crate::fabric::{Kind, Place};
+use crate::machine::Process;
+use crate::plan::FaultKind;
+use quincunx_units::{Duration, Instant};
+use std::collections::BTreeSet;
+
+impl World {
+    pub(super) fn is_active(&self, is_it: impl Fn(&FaultKind) -> bool) -> bool {
+        self.active.iter().any(|number| is_it(&self.plan.faults[*number].kind))
+    }
+
+    /// Whether anything at all has happened that a process may end of.
+    pub(super) fn was_any_disturbed(&self) -> bool {
+        let is_harmless = |kind: &FaultKind| matches!(kind, FaultKind::Stranger(_));
+        let now = self.now.since(Instant::ZERO);
+        let lately = |fault: &crate::plan::Fault| {
+            fault.at <= now && fault.at + fault.lasts + Duration::from_secs(45) >= now
+        };
+        self.plan.faults.iter().any(|fault| !is_harmless(&fault.kind) && lately(fault))
+    }
+
+    /// Whose groups may suffer from it; none: everybody's.
+    fn befallen(&self, kind: &FaultKind) -> Option<BTreeSet<String>> {
+        let is_host = |name: &String| {
+            self.fabric.find(name).is_some_and(|place| matches!(self.fabric.kind(place), Kind::Host(_)))
+        };
+        match kind {
+            FaultKind::Cut(ends) | FaultKind::Deaf(ends) => {
+                let host = ends.iter().find(|end| is_host(end))?;
+                Some(BTreeSet::from([host.clone()]))
+            }
+            FaultKind::Isolate(name)
+            | FaultKind::Mute(name)
+            | FaultKind::Kill(name)
+            | FaultKind::Pause(name) => {
+                let kind = self.fabric.find(name).map(|place| self.fabric.kind(place));
+                let is_node = matches!(kind, Some(Kind::Host(_) | Kind::Switch(_)));
+                is_node.then(|| BTreeSet::from([name.clone()]))
+            }
+            FaultKind::PowerOff(name) => is_host(name).then(|| BTreeSet::from([name.clone()])),
+            FaultKind::FullStore | FaultKind::SlowStore | FaultKind::TornWrite { .. } => None,
+            FaultKind::Stranger(_) => Some(BTreeSet::new()),
+        }
+    }
+
+    pub(super) fn turn_fault(&mut self, number: usize, begins: bool) {
+        let fault = self.plan.faults[number].clone();
+        if begins {
+            self.active.insert(number);
+            let end = self.now + fault.lasts;
+            let machines = self.befallen(&fault.kind);
+            self.checker.disturb(self.now, Some(end), machines);
+            self.coverage.meet_fault(fault.kind.name());
+        } else if !self.active.remove(&number) {
+            return;
+        }
+        let word = if begins { "begins" } else { "ends" };
+        self.tell("", || format!("fault {number} {word}: {:?}", fault.kind));
+        let place = |world: &Self, name: &str| world.fabric.find(name);
+        match &fault.kind {
+            FaultKind::Cut([a, b]) => {
+                if let (Some(a), Some(b)) = (place(self, a), place(self, b))
+                    && self.fabric.has_link(a, b)
+                {
+                    self.fabric.cut([a, b], begins);
+                    [a, b].into_iter().for_each(|end| self.look_at_links(end));
+                }
+            }
+            FaultKind::Deaf([from, to]) => {
+                if let (Some(from), Some(to)) = (place(self, from), place(self, to)) {
+                    self.fabric.deafen([from, to], begins);
+                }
+            }
+            FaultKind::Isolate(name) => {
+                if let Some(place) = place(self, name) {
+                    self.fabric.isolate(place, begins);
+                    self.review();
+                }
+            }
+            FaultKind::Mute(name) => {
+                if let Some(place) = place(self, name) {
+                    self.fabric.mute(place, begins);
+                    self.review();
+                }
+            }
+            FaultKind::Kill(name) => {
+                if let Some(place) = place(self, name) {
+                    self.bring_down(place, begins);
+                }
+            }
+            FaultKind::PowerOff(name) => {
+                if let Some(place) = place(self, name) {
+                    self.turn_power(place, begins);
+                }
+            }
+            FaultKind::Pause(name) => {
+                if let Some(place) = place(self, name) {
+                    self.pause(place, begins);
+                }
+            }
+            FaultKind::TornWrite { kept } => self.torn = begins.then_some(*kept),
+            FaultKind::Stranger(_) if begins => _ = self.push(Duration::ZERO, Event::Stranger { number }),
+            FaultKind::Stranger(_) | FaultKind::FullStore | FaultKind::SlowStore => {}
+        }
+    }
+
+    /// A switch notices that a link of its has changed.
+    fn look_at_links(&mut self, place: Place) {
+        let reports = self.reports_of(place);
+        let after = self.draw_between(Duration::ZERO, Duration::from_millis(100));
+        self.step(place, |process, out| {
+            if let Process::Switch(switch) = process {
+                switch.set_links(reports);
+                out.set(TimerName::Look, after);
+            }
+        });
+    }
+
+    fn reports_of(&self, place: Place) -> Vec<quincunx_control::LinkReport> {
+        let report = |(far, up): (Place, bool)| quincunx_control::LinkReport {
+            neighbour: self.fabric.name(far).to_owned(),
+            parallel_links: u16::from(up),
+            rate: None,
+        };
+        self.fabric.neighbours(place).map(report).collect()
+    }
+
+    fn bring_down(&mut self, place: Place, begins: bool) {
+        if begins {
+            self.machines[place].downs += 1;
+            self.kill(place, "");
+        } else {
+            self.machines[place].downs -= 1;
+            self.push(Duration::from_millis(1), Event::Start(place));
+        }
+    }
+
+    fn turn_power(&mut self, place: Place, begins: bool) {
+        self.fabric.power(place, begins);
+        if begins {
+            self.machines[place].downs += 1;
+            if self.machines[place].process.is_some() {
+                self.remove(place, false);
+            }
+        } else {
+            self.machines[place].downs -= 1;
+            self.push(Duration::from_millis(1), Event::Start(place));
+        }
+        self.review();
+        let neighbours: Vec<Place> = self.fabric.neighbours(place).map(|(far, _)| far).collect();
+        neighbours.into_iter().for_each(|far| self.look_at_links(far));
+    }
+
+    fn pause(&mut self, place: Place, begins: bool) {
+        let machine = &mut self.machines[place];
+        machine.pauses = if begins { machine.pauses + 1 } else { machine.pauses.saturating_sub(1) };
+        self.review();
+        self.drain(place);
+    }
+}

@@ -1,0 +1,69 @@
+//! Faults of before, each with the plan that shows it.
+
+use crate::SETUP;
+use quincunx_designs::CATALOG;
+use quincunx_units::{ByteCount, Duration};
+use quincunx_world::{Fault, FaultKind, JobPlan, Plan, StoreKind, Telling, Weather, designs, run};
+use std::collections::BTreeMap;
+
+/// Two hosts at one switch, whose groups live for seconds.
+fn plan(faults: Vec<Fault>) -> Plan {
+    let (names, _) = designs(CATALOG);
+    let job = JobPlan {
+        tenant: "blue".to_owned(),
+        hosts: vec![0, 1],
+        design: names[0].to_owned(),
+        elements: 200,
+        collectives: 20,
+        pause: Duration::from_millis(500),
+        think: Duration::from_millis(1),
+        rest: Duration::from_millis(50),
+        lease: None,
+    };
+    Plan {
+        seed: 1,
+        hosts: vec![2],
+        spines: 0,
+        managers: 1,
+        store: StoreKind::File,
+        memory: ByteCount::new(1 << 20),
+        jobs: vec![job],
+        weather: Weather::default(),
+        clocks: BTreeMap::new(),
+        faults,
+        calm_at: Duration::from_secs(8),
+        mutation: None,
+    }
+}
+
+fn fault(millis: [u64; 2], kind: FaultKind) -> Fault {
+    let [at, lasts] = millis.map(Duration::from_millis);
+    Fault { at, lasts, kind }
+}
+
+#[test]
+fn ranks_whose_group_was_made_anew_by_a_manager_that_ended_do_not_wait_for_ever() {
+    // The switch is killed, the group is to be made anew among hosts, and that cannot be kept any more: the manager ends.
+    for after in [0, 5, 8, 10, 12, 20] {
+        let kill = fault([3000, 100], FaultKind::Kill("s0".to_owned()));
+        let full = fault([3000 + after, 3000], FaultKind::FullStore);
+        let outcome = run(&plan(vec![kill, full]), SETUP, Telling::Nothing).unwrap();
+        assert_eq!(outcome.violation, None, "{after} ms later");
+    }
+}
+
+#[test]
+fn a_group_of_a_tenant_whose_hosts_nothing_befalls_never_ends() {
+    let mut plan = plan(vec![
+        fault([2000, 1000], FaultKind::Kill("h0".to_owned())),
+        fault([4000, 2500], FaultKind::Pause("h1".to_owned())),
+    ]);
+    plan.hosts = vec![4];
+    plan.jobs.push(JobPlan { tenant: "green".to_owned(), hosts: vec![2, 3], ..plan.jobs[0].clone() });
+    let outcome = run(&plan, SETUP, Telling::Story).unwrap();
+    assert_eq!(outcome.violation, None);
+    let of_green =
+        |line: &&String| line.contains("Ended") && [" h2 ", " h3 "].iter().any(|host| line.contains(host));
+    assert_eq!(outcome.story.iter().find(of_green), None);
+    assert!(outcome.story.iter().any(|line| line.contains("Ended")), "of the other one's some do");
+}

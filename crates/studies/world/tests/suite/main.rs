@@ -1,0 +1,10 @@
+//! Whole clusters by seed.
+
+mod faults;
+mod planted;
+mod seeds;
+
+use quincunx_designs::{CATALOG, FALLBACK};
+use quincunx_world::Setup;
+
+const SETUP: Setup = Setup { catalog: CATALOG, fallback: Some(FALLBACK) };
