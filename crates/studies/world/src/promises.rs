@@ -279,11 +279,10 @@ impl Checker {
     pub(crate) fn judge(&mut self, now: Instant) {
         let mut found = Vec::new();
         for (id, group) in &self.groups {
-            for (rank, member) in group.members.iter().filter(|(_, member)| !member.is_over) {
+            for (rank, _) in group.members.iter().filter(|(_, member)| !member.is_over) {
                 let what =
                     format!("rank {rank} of job {} is in group {id} still, which nobody ends", group.job);
                 found.push((Promise::Answered, what));
-                let _ = member;
             }
             let most = group.members.values().map(|member| member.delivered).max().unwrap_or(0);
             let lacks = group.members.iter().find(|(_, member)| member.has_failed && member.delivered < most);

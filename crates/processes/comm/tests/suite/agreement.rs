@@ -75,6 +75,9 @@ impl Drop for Stop<'_> {
     }
 }
 
+/// The first address of ranks.
+const OF_JOBS: u8 = 16;
+
 /// No other test process uses these addresses, and tests of this one take turns.
 fn address(index: u8) -> IpAddr {
     let [.., high, low] = std::process::id().to_be_bytes();
@@ -112,7 +115,8 @@ fn disagree(
 ) -> Vec<Result<(), CommError>> {
     let rank = |rank: u16| {
         let options = Options {
-            address: Some(address(rank as u8)),
+            // The manager may not have heard yet that the ranks of the job before are gone.
+            address: Some(address(OF_JOBS + number as u8 * RANKS as u8 + rank as u8)),
             design: design.into(),
             switches: 1,
             limit: LIMIT,
