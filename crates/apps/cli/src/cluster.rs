@@ -180,10 +180,20 @@ impl Cluster {
 
     /// Each planted bug, and which seed finds it.
     fn hunt(&self, setup: Setup) -> Result<(), Failure> {
+        let (stop, bar) = (interrupt::flag()?, spinner());
         let (mut rows, mut missing) = (Vec::new(), Vec::new());
         for name in Planted::names(setup.catalog) {
             let mut found = None;
             for seed in self.range() {
+                if interrupt::is_set(&stop) {
+                    bar.finish_and_clear();
+                    let text = format!(
+                        "expected to try all planted bugs, found an interrupt at {name}; run it again"
+                    );
+                    return Err(Failure::Interrupted(text));
+                }
+                bar.set_message(format!("{name}: seed {seed}"));
+                bar.tick();
                 let plan = self.plan(seed, setup, Some(name));
                 let outcome = run(&plan, setup, Telling::Nothing).map_err(Failure::Input)?;
                 if let Some(violation) = outcome.violation {
@@ -199,14 +209,15 @@ impl Cluster {
             };
             match &found {
                 _ if self.json => {}
-                Some((seed, violation)) => {
+                Some((seed, violation)) => bar.suspend(|| {
                     say!("{name:<30} {seed:>6}  {}: {}", violation.promise.name(), violation.what)
-                }
-                None => say!("{name:<30}      -  not found"),
+                }),
+                None => bar.suspend(|| say!("{name:<30}      -  not found")),
             }
             missing.extend(found.is_none().then_some(name));
             rows.push(row);
         }
+        bar.finish_and_clear();
         if self.json {
             say!("{}", envelope("check cluster", &rows));
         }
@@ -234,7 +245,16 @@ impl Cluster {
 
     /// A plan that fails, made smaller, and its story.
     fn tell_smaller(&self, plan: &Plan, violation: &Violation, setup: Setup) -> Result<(), Failure> {
-        let (smallest, runs) = shrink(plan, violation.promise, setup, MOST_RUNS);
+        let (stop, bar) = (interrupt::flag()?, spinner());
+        let (smallest, runs) = shrink(plan, violation.promise, setup, |runs| {
+            bar.set_message(format!(
+                "seed {} breaks a promise, a smaller plan is looked for: run {runs}",
+                plan.seed
+            ));
+            bar.tick();
+            runs < MOST_RUNS && !interrupt::is_set(&stop)
+        });
+        bar.finish_and_clear();
         let outcome = run(&smallest, setup, Telling::Story).map_err(Failure::Input)?;
         if let Some(file) = &self.write {
             std::fs::write(file, smallest.to_text()).map_err(|error| {

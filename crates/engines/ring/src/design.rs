@@ -4,7 +4,7 @@ use crate::config::{Algorithm, Config, DEFAULT_CHUNK, DEFAULT_WINDOW};
 use crate::mutation::Mutation;
 use crate::pace::Pace;
 use crate::program::HostProgram;
-use crate::shared_direct::{SharedDirect, SharedDirectConfig};
+use crate::shared_direct::{LONGEST_COPIED, SharedDirect, SharedDirectConfig};
 use crate::shared_memory::{SharedRing, SharedRingConfig};
 use crate::two_trees::TwoTrees;
 use alloc::boxed::Box;
@@ -248,7 +248,9 @@ impl Hosts {
                 Box::new(SharedRing::new(SharedRingConfig { ranks, rank, granule, scratch, first_flag }))
             }
             Algorithm::Direct => {
-                Box::new(SharedDirect::new(SharedDirectConfig { ranks, rank, granule, scratch, first_flag }))
+                let longest_copied = LONGEST_COPIED;
+                let config = SharedDirectConfig { ranks, rank, granule, scratch, longest_copied, first_flag };
+                Box::new(SharedDirect::new(config))
             }
             Algorithm::Tree | Algorithm::DoubleTree | Algorithm::HalvingDoubling => {
                 return Err(self.hosts_alone());

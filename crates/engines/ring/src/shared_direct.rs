@@ -16,7 +16,7 @@ use quincunx_engine::shared_memory::{
 
 /// The longest vector that is gathered by way of scratch memory: an accelerator, whose memory has 1 TB/s and more, copies it in less time than a
 /// word takes to a rank, 0.5 us.
-const LONGEST_COPIED: usize = 256 * 1024;
+pub(crate) const LONGEST_COPIED: usize = 256 * 1024;
 
 /// A rank among the others.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -29,6 +29,8 @@ pub struct SharedDirectConfig {
     pub granule: usize,
     /// Memory for what others bring: as much as [`SharedDirect::scratch_bytes`].
     pub scratch: Span,
+    /// The longest vector, in bytes, that is gathered in scratch memory and copied; the same at every rank.
+    pub longest_copied: usize,
     /// The flag that comes by the first link from rank 0. Those of the other links follow it, then those of the other
     /// ranks, and then a word of each rank, in which it counts the collectives that only gather and that it has begun.
     pub first_flag: WordId,
@@ -102,8 +104,8 @@ impl SharedDirect {
     }
 
     /// Whether what comes goes to where it belongs.
-    fn arrives_in_place(request: &InPlaceRequest) -> bool {
-        request.collective == Collective::AllGather && request.span.length > LONGEST_COPIED
+    fn arrives_in_place(&self, request: &InPlaceRequest) -> bool {
+        request.collective == Collective::AllGather && request.span.length > self.config.longest_copied
     }
 
     /// What of the vector `receiver` adds up; none if it only gathers.
@@ -136,7 +138,7 @@ impl SharedDirect {
         for receiver in self.others() {
             let (source, target) = match self.summed(request, receiver) {
                 Some(span) => (span, self.place(request, me, receiver)),
-                None if Self::arrives_in_place(request) => {
+                None if self.arrives_in_place(request) => {
                     (self.part(request, me), self.part(request, me).offset)
                 }
                 None => (self.part(request, me), self.place(request, me, receiver)),
@@ -169,7 +171,7 @@ impl SharedDirect {
         }
         let come = match self.summed(&request, self.config.rank) {
             Some(span) => span.length * (self.ranks() - 1),
-            None if Self::arrives_in_place(&request) => {
+            None if self.arrives_in_place(&request) => {
                 self.phase = Phase::Idle;
                 return true;
             }
@@ -228,7 +230,7 @@ impl<P: Payload> Kernel<P> for SharedDirect {
             return Err(SharedDirectRejected::Scratch { expected, found }.into());
         }
         self.begun += 1;
-        if Self::arrives_in_place(&request) {
+        if self.arrives_in_place(&request) {
             self.phase = Phase::Entering(request);
             let word = self.entered(self.config.rank, memory.links());
             for rank in self.others() {

@@ -302,6 +302,23 @@ mod tests {
     }
 
     #[test]
+    fn at_one_switch_nobody_is_next_to_another_in_both_trees() {
+        for ranks in 10..=70 {
+            let places = TwoTrees::over(ranks, None);
+            for rank in (0..ranks).map(Rank) {
+                let [first, second] = [0, 1].map(|tree| places[rank.index()].places()[tree].parent());
+                let next_to = |other: Rank, tree: usize| {
+                    let place = &places[rank.index()].places()[tree];
+                    place.parent() == Some(other) || place.children().any(|child| child == other)
+                };
+                let are_apart = !first.is_some_and(|other| next_to(other, 1))
+                    && !second.is_some_and(|other| next_to(other, 0));
+                assert!(are_apart, "{rank} of {ranks}");
+            }
+        }
+    }
+
+    #[test]
     fn trees_at_one_switch_have_as_few_levels_as_there_can_be() {
         for (ranks, levels) in [(2, 2), (3, 2), (7, 3), (8, 4), (64, 7)] {
             assert_eq!(TwoTrees::over(ranks, None)[0].levels(), levels, "{ranks} ranks");

@@ -4,9 +4,8 @@
 use crate::Fabric;
 use core::fmt::Debug;
 use core::str::FromStr;
-use quincunx_design::{AnyDesign, Assignment, Placement, Transport};
-use quincunx_fabric::IncTree;
-use quincunx_units::{ByteCount, Duration};
+use quincunx_design::{AnyDesign, Assignment, Transport};
+use quincunx_units::Duration;
 
 /// No queue of a simulation is waited for longer.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(100);
@@ -76,10 +75,7 @@ impl Driver for Simulator {
     /// In switches a message may wait for other ranks, and its acknowledge with it, until its sender asks twice. Here acknowledging each packet
     /// costs nobody a system call.
     fn base_of(&self, design: &dyn AnyDesign, _: &Fabric) -> Vec<Assignment> {
-        let tree = IncTree::from_shape(&"star-2".parse().expect("a star of two"));
-        let placement = Placement::new(2, Some(tree), ByteCount::new(4096));
-        let plan = design.plan(&design.defaults(), &placement);
-        let is_in_switches = plan.is_ok_and(|plan| !plan.switches.is_empty());
+        let is_in_switches = design.smallest_plan().is_ok_and(|plan| !plan.switches.is_empty());
         let each = ("group.acknowledge_every".to_owned(), 1.into());
         if is_in_switches { vec![each] } else { Vec::new() }
     }
@@ -137,8 +133,20 @@ mod tests {
         let mesh = Scenario::find("mesh8", &[], CATALOG).unwrap();
         let every = value(&mesh, "multiwrite", "group.acknowledge_every");
         assert_eq!(every, 16, "as that preset says");
-        let star = find("star-2", &[]).unwrap();
-        assert!(value(&star, "ring", "group.acknowledge_every").is_null(), "once a message, as real ones");
+    }
+
+    #[test]
+    fn simulations_have_each_packet_of_a_design_in_switches_acknowledged_and_others_once_a_message() {
+        let star = Scenario::find("star-2", &[], CATALOG).unwrap();
+        for name in ["epic-1", "epic-2", "epic-3", "epic-mixed"] {
+            assert_eq!(value(&star, name, "group.acknowledge_every"), 1, "{name}");
+        }
+        for name in ["ring", "double-tree", "direct", "multiwrite"] {
+            assert!(value(&star, name, "group.acknowledge_every").is_null(), "{name}");
+        }
+        let said =
+            Scenario::find("star-2", &["group.acknowledge_every=4".parse().unwrap()], CATALOG).unwrap();
+        assert_eq!(value(&said, "epic-2", "group.acknowledge_every"), 4);
     }
 
     #[test]

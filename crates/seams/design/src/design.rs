@@ -180,6 +180,14 @@ pub trait AnyDesign: Debug + Send + Sync + Parts<Numbers> + Parts<LengthOnly> + 
     /// As there, if the values make no sense, or if the design does not offer what is asked for.
     fn plan(&self, settings: &Settings, placement: &Placement) -> Result<Plan, Refusal>;
 
+    /// What it plans for two ranks around a switch, with its defaults: whether it has a part there is to be seen in it.
+    ///
+    /// # Errors
+    /// If it does not run there.
+    fn smallest_plan(&self) -> Result<Plan, Refusal> {
+        self.plan(&self.defaults(), &Placement::smallest())
+    }
+
     /// What people call it.
     fn name(&self) -> &'static str {
         self.about().name

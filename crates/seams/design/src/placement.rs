@@ -92,6 +92,12 @@ impl Placement {
         }
     }
 
+    /// The least that asks for a switch: two ranks around one.
+    pub fn smallest() -> Self {
+        let tree = IncTree::from_shape(&"star-2".parse().expect("a star of two"));
+        Self::new(2, Some(tree), ByteCount::new(4096))
+    }
+
     /// A stream of collectives on accelerators around switches.
     pub fn on_memory(fabric: AcceleratorFabric, request: InPlaceRequest) -> Self {
         let longest = ByteCount::new(request.span.length as u64);

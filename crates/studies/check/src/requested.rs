@@ -23,10 +23,8 @@ impl RequestedGroup {
     /// The first design of a catalog that needs a switch.
     pub(crate) fn find(catalog: Catalog) -> Result<Self, Refusal> {
         let members: Vec<String> = ["r0", "r1"].map(String::from).into();
-        let tree = quincunx_fabric::IncTree::from_shape(&"star-2".parse().expect("a star of two"));
-        let placement = quincunx_design::Placement::new(2, Some(tree), ByteCount::new(4096));
         let found = catalog.on(FabricKind::Tree).find_map(|design| {
-            let plan = design.plan(&design.defaults(), &placement).ok()?;
+            let plan = design.smallest_plan().ok()?;
             let switch = plan.switches.first().filter(|switch| switch.memory.bytes() > 0)?;
             Some((design, switch.memory))
         });
@@ -34,8 +32,8 @@ impl RequestedGroup {
             return Err(Refusal::new("a design that runs in a switch", "none", "add one to the catalog"));
         };
         let among_hosts = catalog.on(FabricKind::Tree).find(|other| {
-            let plan = other.plan(&other.defaults(), &placement);
-            other.about().framing == design.about().framing && plan.is_ok_and(|plan| plan.switches.is_empty())
+            let is_there = other.smallest_plan().is_ok_and(|plan| plan.switches.is_empty());
+            other.about().framing == design.about().framing && is_there
         });
         let wanted = GroupRequest::new(members, design, ByteCount::new(4096));
         Ok(Self { wanted, memory, fallback: among_hosts.map(|design| design.name()) })

@@ -36,8 +36,8 @@ pub(crate) struct Fabric {
     ways: BTreeMap<(Place, Place), Option<Way>>,
 }
 
-fn count(counts: &mut BTreeMap<Place, u32>, place: Place, begins: bool) {
-    let entry = counts.entry(place).or_default();
+fn count<K: Ord>(counts: &mut BTreeMap<K, u32>, what: K, begins: bool) {
+    let entry = counts.entry(what).or_default();
     *entry = if begins { *entry + 1 } else { entry.saturating_sub(1) };
     counts.retain(|_, count| *count > 0);
 }
@@ -127,17 +127,13 @@ impl Fabric {
 
     /// A link is cut, or mended.
     pub(crate) fn cut(&mut self, [a, b]: [Place; 2], begins: bool) {
-        let entry = self.cut.entry((a.min(b), a.max(b))).or_default();
-        *entry = if begins { *entry + 1 } else { entry.saturating_sub(1) };
-        self.cut.retain(|_, count| *count > 0);
+        count(&mut self.cut, (a.min(b), a.max(b)), begins);
         self.ways.clear();
     }
 
     /// What goes from one machine over a link to another is lost, and no carrier is missing.
     pub(crate) fn deafen(&mut self, [from, to]: [Place; 2], begins: bool) {
-        let entry = self.deaf.entry((from, to)).or_default();
-        *entry = if begins { *entry + 1 } else { entry.saturating_sub(1) };
-        self.deaf.retain(|_, count| *count > 0);
+        count(&mut self.deaf, (from, to), begins);
     }
 
     pub(crate) fn isolate(&mut self, place: Place, begins: bool) {

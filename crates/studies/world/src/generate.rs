@@ -2,8 +2,7 @@
 
 use crate::plan::{Fault, FaultKind, JobPlan, Plan, StoreKind, Weather};
 use quincunx_collective::{Collective, SplitMix64};
-use quincunx_design::{Catalog, FabricKind, Placement};
-use quincunx_fabric::IncTree;
+use quincunx_design::{Catalog, FabricKind};
 use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::Framing;
 use std::collections::BTreeMap;
@@ -38,13 +37,11 @@ fn millis(time: Duration) -> u64 {
 /// Designs that jobs may ask for: on a tree, above queue pairs, in frames as all nodes have them. Those that need switches come first, and how
 /// many they are.
 pub fn designs(catalog: Catalog) -> (Vec<&'static str>, usize) {
-    let tree = IncTree::from_shape(&"star-2".parse().expect("a star of two"));
-    let placement = Placement::new(2, Some(tree), ByteCount::new(4096));
     let (mut in_switches, mut among_hosts) = (Vec::new(), Vec::new());
     for design in catalog.above_queue_pairs() {
         let about = design.about();
         let adds = design.collectives(FabricKind::Tree).contains(&Collective::AllReduce);
-        let Ok(plan) = design.plan(&design.defaults(), &placement) else { continue };
+        let Ok(plan) = design.smallest_plan() else { continue };
         if about.framing == Framing::RoceV2 && adds && about.is_exact {
             match plan.switches.is_empty() {
                 true => among_hosts.push(design.name()),

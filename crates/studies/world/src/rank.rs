@@ -223,14 +223,13 @@ impl RankProcess {
         let call = round.call(group, run.begun + 1);
         let input = round.input(group, run.begun + 1, rank, ranks);
         let output = Numbers::zeroed(round.output_length(&call, ranks, rank));
-        let bytes = input.length().max(output.length()) as u64;
         let begun =
             self.rank.begin(group, call.collective, call.reduction, Terms::WHOLE, Finished { input, output });
         match begun {
             Ok(()) => {
                 let at = quincunx_runtime::RankPorts::now(self.rank.ports());
                 let reduction = (call.reduction.op.into(), call.reduction.data_type);
-                let bytes = round.told_bytes(&call, bytes);
+                let bytes = Round::told_bytes(&call);
                 let told = NewCall { collective: call.collective, reduction, bytes, site: None, called: at };
                 self.rank.note_call(group, told);
                 let run = self.runs.get_mut(&group).expect("it has just been there");

@@ -109,7 +109,7 @@ impl Round {
     }
 
     /// What the manager is told of a call's length, at all ranks the same.
-    pub(crate) fn told_bytes(&self, call: &RoundCall, _: u64) -> u64 {
+    pub(crate) fn told_bytes(call: &RoundCall) -> u64 {
         u64::from(call.elements) * ELEMENT as u64
     }
 

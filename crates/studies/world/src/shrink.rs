@@ -5,21 +5,28 @@ use crate::promises::Promise;
 use crate::run::{Setup, Telling, run};
 use quincunx_units::Duration;
 
-/// The smallest plan that was found to break the same promise with at most so many runs, and how many there were.
-pub fn shrink(plan: &Plan, promise: Promise, setup: Setup, most: u32) -> (Plan, u32) {
+/// The smallest plan that was found to break the same promise, and after how many runs. Before each `goes_on` is asked, with how many there were.
+pub fn shrink(
+    plan: &Plan,
+    promise: Promise,
+    setup: Setup,
+    mut goes_on: impl FnMut(u32) -> bool,
+) -> (Plan, u32) {
     let mut best = plan.clone();
     let mut runs = 0;
-    loop {
-        let found = smaller(&best).into_iter().find(|candidate| {
-            runs += 1;
-            let fails = || run(candidate, setup, Telling::Nothing).ok()?.violation;
-            runs <= most && fails().is_some_and(|violation| violation.promise == promise)
-        });
-        match found {
-            Some(candidate) if runs <= most => best = candidate,
-            _ => return (best, runs.min(most)),
+    let mut candidates = smaller(&best).into_iter();
+    while let Some(candidate) = candidates.next()
+        && goes_on(runs)
+    {
+        runs += 1;
+        let outcome = run(&candidate, setup, Telling::Nothing);
+        let broken = outcome.ok().and_then(|outcome| outcome.violation);
+        if broken.is_some_and(|violation| violation.promise == promise) {
+            candidates = smaller(&candidate).into_iter();
+            best = candidate;
         }
     }
+    (best, runs)
 }
 
 /// Plans with a little less in them, those first that lack most.

@@ -6,3 +6,4 @@ mod disagreement;
 mod efficiency;
 mod misuse;
 mod plan;
+mod shared_direct;

@@ -138,7 +138,7 @@ fn nodes() -> [FabricNode<Numbers>; 10] {
     let scratch = Span { offset: 96, length: 384 };
     let first_flag = WordId(0);
     let ring = SharedRingConfig { ranks, rank, granule, scratch, first_flag };
-    let direct = SharedDirectConfig { ranks, rank, granule, scratch, first_flag };
+    let direct = SharedDirectConfig { ranks, rank, granule, scratch, longest_copied: 0, first_flag };
     let quantization = BlockQuantization::new(CodeType::Int8, 32).expect("a block size");
     let quantized = QuantizedRingConfig { ranks, rank, granule, quantization, scratch, first_flag };
     let cais = CaisConfig {

@@ -132,6 +132,13 @@ fn every_collective_that_accelerators_run_gives_what_it_must() {
     }
 }
 
+/// It goes to where it belongs at once: so much would take long to copy.
+#[test]
+fn a_long_direct_all_gather_gives_what_it_must() {
+    let inputs = numbers(3, 3 * 4 * 33_333);
+    assert_right(&small(3), &Way::small("direct"), Collective::AllGather, &inputs);
+}
+
 /// NVLS whose AllReduce is pushed, by switches with room for a few sums.
 fn pushing() -> Way {
     Way::dgx("nvls").with("nvls.all_reduce", "push").with("nvls.sums", 3)

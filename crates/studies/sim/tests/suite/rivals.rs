@@ -203,6 +203,19 @@ fn nothing_is_sent_again_where_nothing_is_lost() {
     }
 }
 
+/// Their messages wait for other ranks, and an acknowledge of a whole message with them: a sender that asked twice was asked for it.
+#[test]
+fn what_waits_for_other_ranks_in_a_switch_is_not_sent_again() {
+    for (shape, gigabits, collective, size) in [
+        ("star-8", 10, Collective::ReduceScatter, 7_680_000),
+        ("leaf-spine-2x2x4", 100, Collective::ReduceScatter, 7_680_000),
+        ("tree-2x4", 1, Collective::AllGather, 1_536_000),
+    ] {
+        let row = run(&links(shape, gigabits), "epic-2", collective, size);
+        assert_eq!(row.retransmitted, 0, "{collective} of {size} on {shape} at {gigabits} Gbit/s");
+    }
+}
+
 #[test]
 fn what_is_lost_is_counted_when_it_is_sent_again() {
     for design in ["epic-1", "epic-2", "epic-3", "ring", "tree", "direct", "multiwrite"] {

@@ -48,7 +48,7 @@ fn a_switch_that_adds_a_copy_gives_a_wrong_result() {
 #[test]
 fn a_plan_that_fails_is_made_smaller_and_fails_alike() {
     let (plan, violation) = first("confirms-without-forgetting", 3);
-    let (smaller, runs) = shrink(&plan, violation.promise, SETUP, 40);
+    let (smaller, runs) = shrink(&plan, violation.promise, SETUP, |runs| runs < 40);
     assert!(runs > 1);
     let size = |plan: &Plan| (plan.faults.len(), plan.jobs.len(), plan.clocks.len());
     assert!(size(&smaller) < size(&plan), "{:?} of {:?}", size(&smaller), size(&plan));
