@@ -180,6 +180,10 @@ impl<P: RankPorts> Rank<P> {
         self.drain();
         let now = self.ports.now();
         let group = self.known_as(wire);
+        if self.failed.contains_key(&group) {
+            // Its application has been told that it is over: nothing of it goes on here.
+            self.forget(wire);
+        }
         if let Some(life) = self.lives.get_mut(&group).filter(|life| life.wire == wire) {
             let since = life.suspicion.take().map_or(now, |suspicion| suspicion.since);
             life.stopped = Some((since, failure));

@@ -53,6 +53,33 @@ fn ranks_whose_group_was_made_anew_by_a_manager_that_ended_do_not_wait_for_ever(
 }
 
 #[test]
+fn a_rank_that_gives_up_while_no_manager_can_keep_it_does_not_leave_the_others_waiting() {
+    // Found by seed 74: of three ranks whose group runs among hosts one loses a peer. Two managers hear of it and end, as they cannot keep it. By
+    // then the rank has waited for their verdict for long enough.
+    for begins in [10_211, 10_250, 10_300] {
+        let cut = FaultKind::Cut(["h0".to_owned(), "s0".to_owned()]);
+        let mut plan = plan(vec![fault([begins, 2721], cut), fault([10_955, 11_044], FaultKind::FullStore)]);
+        plan.seed = 74;
+        (plan.hosts, plan.managers, plan.store) = (vec![3], 2, StoreKind::Lease);
+        plan.memory = ByteCount::new(256 << 10);
+        plan.jobs[0] = JobPlan {
+            hosts: vec![2, 1, 0],
+            elements: 8,
+            collectives: 40,
+            pause: Duration::ZERO,
+            think: Duration::from_micros(200),
+            rest: Duration::from_secs(1),
+            ..plan.jobs[0].clone()
+        };
+        plan.calm_at = Duration::from_millis(22_009);
+        let outcome = run(&plan, SETUP, Telling::Story).unwrap();
+        assert_eq!(outcome.violation, None, "the link is cut at {begins} ms");
+        let cut_off = |line: &String| line.contains("ends: no space left");
+        assert!(outcome.story.iter().filter(|line| cut_off(line)).count() >= 2, "managers end");
+    }
+}
+
+#[test]
 fn a_group_of_a_tenant_whose_hosts_nothing_befalls_never_ends() {
     let mut plan = plan(vec![
         fault([2000, 1000], FaultKind::Kill("h0".to_owned())),
