@@ -544,12 +544,11 @@ impl Reporter {
         let outcome = match &report {
             Report::Installed => Some(Ok(())),
             Report::Refused { reason } => Some(Err(reason.clone())),
-            Report::DataPlaneFailed { .. }
-            | Report::Corrupted { .. }
-            | Report::Removed
-            | Report::Suspended(_)
-            | Report::Called { .. }
-            | Report::Locked(_) => None,
+            Report::DataPlaneFailed { .. } | Report::Corrupted { .. } => {
+                lock(&self.agent).finds(group, report.clone());
+                None
+            }
+            Report::Removed | Report::Suspended(_) | Report::Called { .. } | Report::Locked(_) => None,
             Report::Released => {
                 lock(&self.agent).release(group, &mut Vec::new());
                 return self.client.send_release(&self.node, group);
@@ -659,7 +658,13 @@ impl Pump {
                 None => return,
             };
             match self.attach_again().await {
-                Ok(Some(again)) => stream = again,
+                Ok(Some(again)) => {
+                    stream = again;
+                    for (group, report) in lock(&self.agent).tells_again() {
+                        let (node, sender) = (&self.description.name, self.sender.clone());
+                        self.client.send_report(node, group, report.clone(), sender);
+                    }
+                }
                 Ok(None) => {
                     let _ = self.sender.send(Err(ClientError::Lost { reason }));
                     return;

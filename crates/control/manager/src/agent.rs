@@ -72,6 +72,8 @@ pub struct Agent {
     held: BTreeMap<GroupId, HeldGroup>,
     /// Groups that a manager wants to make anew: the node holds nothing of them, and waits for what becomes of them.
     suspended: BTreeSet<GroupId>,
+    /// What the node has found wrong with a group.
+    found: BTreeMap<GroupId, Report>,
     /// The node has been told of this group, and of no newer one: what is not held of it and of older ones never will be.
     newest: GroupId,
     pub(crate) mutation: Option<Mutation>,
@@ -86,6 +88,7 @@ impl Agent {
             memory: description.memory,
             held: BTreeMap::new(),
             suspended: BTreeSet::new(),
+            found: BTreeMap::new(),
             newest: GroupId(0),
             mutation: None,
         }
@@ -107,6 +110,19 @@ impl Agent {
             is_released: false,
         };
         self.suspended.iter().map(nothing).chain(self.held()).collect()
+    }
+
+    /// The node has found a group broken, and tells the manager.
+    pub fn finds(&mut self, group: GroupId, report: Report) {
+        if self.held.contains_key(&group) {
+            self.found.insert(group, report);
+        }
+    }
+
+    /// What is to be said once the node is attached again: the manager that heard of it may have ended before it kept that, and other nodes of
+    /// the group wait for what the next one decides.
+    pub fn tells_again(&self) -> impl Iterator<Item = (GroupId, &Report)> {
+        self.found.iter().map(|(&group, report)| (group, report))
     }
 
     /// What the node has.
@@ -132,6 +148,7 @@ impl Agent {
             // What is not held any more is not suspended: it is over here.
             Instruction::Suspend { group, failure } => {
                 if self.held.remove(&group).is_some() {
+                    self.found.remove(&group);
                     self.suspended.insert(group);
                     out.push(AgentAction::Suspend { group, failure });
                 }
@@ -214,6 +231,7 @@ impl Agent {
             Ok(()) => Report::Installed,
             Err(reason) => {
                 self.held.remove(&group);
+                self.found.remove(&group);
                 Report::Refused { reason }
             }
         };
@@ -223,6 +241,7 @@ impl Agent {
     fn remove(&mut self, group: GroupId, failure: Option<crate::GroupFailure>, out: &mut Vec<AgentAction>) {
         self.newest = self.newest.max(group);
         self.suspended.remove(&group);
+        self.found.remove(&group);
         if self.mutation != Some(Mutation::ConfirmsWithoutForgetting) {
             self.held.remove(&group);
         }
@@ -231,8 +250,12 @@ impl Agent {
         out.push(AgentAction::Report { group, report: Report::Removed });
     }
 
-    /// Panics if two groups have a part of the memory in common, and not the same one by turns.
+    /// Panics if two groups have a part of the memory in common, and not the same one by turns, or something is wrong with a group that is not there.
     pub fn assert_invariants(&self) {
+        assert!(
+            self.found.keys().all(|group| self.held.contains_key(group)),
+            "found in a group that it has not"
+        );
         for (group, held) in &self.held {
             assert_eq!(*group, held.group);
             assert!(*group <= self.newest, "group {group} is newer than all that the node was told of");

@@ -148,6 +148,10 @@ impl Client {
                 self.agent.release(group, &mut Vec::new());
                 None
             }
+            Report::DataPlaneFailed { .. } | Report::Corrupted { .. } => {
+                self.agent.finds(group, report.clone());
+                None
+            }
             _ => None,
         };
         if let Some(outcome) = outcome {
@@ -323,7 +327,14 @@ impl Client {
                         self.stream = Stream::Wanted { from: now + POLL };
                     }
                 }
-                _ => (self.stream, self.was_attached) = (Stream::Attached, true),
+                _ => {
+                    (self.stream, self.was_attached) = (Stream::Attached, true);
+                    let again: Vec<(GroupId, Report)> =
+                        self.agent.tells_again().map(|(group, report)| (group, report.clone())).collect();
+                    for (group, report) in again {
+                        self.call(Request::Report { group, report }, out);
+                    }
+                }
             }
             return;
         }

@@ -182,3 +182,26 @@ fn an_agent_says_of_a_suspended_group_that_it_has_nothing_until_it_hears_what_be
     say(&mut agent, suspend());
     assert_eq!(agent.attaches_with(), [], "what it has not had it does not wait for");
 }
+
+#[test]
+fn what_it_has_found_wrong_it_tells_again_until_the_group_is_over() {
+    let mut agent = agent();
+    let contexts = contexts(2);
+    for context in &contexts {
+        install(&mut agent, context);
+    }
+    let [over, made_anew] = [contexts[0].group, contexts[1].group];
+    let report = Report::DataPlaneFailed { reason: "h0 does not answer".into() };
+    for group in [over, made_anew, GroupId(99)] {
+        agent.finds(group, report.clone());
+    }
+    agent.assert_invariants();
+    let told = |agent: &Agent| agent.tells_again().map(|(group, _)| group).collect::<Vec<_>>();
+    assert_eq!(told(&agent), [over, made_anew], "of what it does not have it says nothing");
+    assert!(agent.tells_again().all(|(_, again)| *again == report));
+    say(&mut agent, Instruction::Remove(over));
+    assert_eq!(told(&agent), [made_anew]);
+    let failure = GroupFailure { node: "s0".into(), reason: "h0 does not answer".into() };
+    say(&mut agent, Instruction::Suspend { group: made_anew, failure });
+    assert_eq!(told(&agent), []);
+}

@@ -31,12 +31,11 @@ impl<P: RankPorts> Rank<P> {
         self.failed.insert(known, found.map_or(End::FromManager(failure), End::Found));
     }
 
-    /// Gives up groups of which the manager says nothing. It is told again and again until it does: the one that heard of it may have ended
-    /// before it kept that, and other ranks wait.
+    /// Gives up groups of which the manager says nothing.
     pub(crate) fn end_doubts(&mut self, now: Instant) {
-        for (group, life) in &self.lives {
-            if let Some(suspicion) = life.suspicion.as_ref().filter(|suspicion| suspicion.is_old(now)) {
-                self.failed.entry(*group).or_insert_with(|| End::Found(suspicion.fault.clone()));
+        for (group, life) in &mut self.lives {
+            if let Some(suspicion) = life.suspicion.take_if(|suspicion| suspicion.is_old(now)) {
+                self.failed.insert(*group, End::Found(suspicion.fault));
             }
         }
     }
@@ -44,6 +43,6 @@ impl<P: RankPorts> Rank<P> {
     /// Whether something is wrong with a group, and the manager has not yet said what becomes of it, or what others lack of it is run again.
     /// Nothing can be begun meanwhile.
     pub fn is_in_doubt(&self, group: GroupId) -> bool {
-        !self.failed.contains_key(&group) && self.lives.get(&group).is_some_and(|life| !life.takes_more())
+        self.lives.get(&group).is_some_and(|life| !life.takes_more())
     }
 }

@@ -70,7 +70,7 @@ fn allocates_nothing(design: &str) {
             run(collective, buffers());
         }
         // Where the machine is busy something may be sent again, for which buffers grow: once of five times it goes undisturbed.
-        let counts = || {
+        let mut counts = || {
             let buffers = buffers();
             allocation_counter::measure(|| run(collective, buffers)).count_total
         };

@@ -80,6 +80,40 @@ fn a_rank_that_gives_up_while_no_manager_can_keep_it_does_not_leave_the_others_w
 }
 
 #[test]
+fn a_switch_whose_neighbour_is_lost_while_the_store_is_full_says_so_to_the_next_manager() {
+    // Found by seed 1189: the link is up, but nothing comes through it one way. The manager that hears of it cannot keep what it decides, and ends.
+    for begins in [3000, 4000, 5000] {
+        let deaf = FaultKind::Deaf(["s0".to_owned(), "s2".to_owned()]);
+        let mut plan =
+            plan(vec![fault([3000, 9000], deaf), fault([begins, 12_000 - begins], FaultKind::FullStore)]);
+        (plan.hosts, plan.spines) = (vec![2, 2], 1);
+        plan.jobs[0].hosts = vec![0, 1, 2, 3];
+        plan.jobs[0].design = "epic-3".to_owned();
+        plan.calm_at = Duration::from_secs(14);
+        let outcome = run(&plan, SETUP, Telling::Story).unwrap();
+        assert_eq!(outcome.violation, None, "the store is full from {begins} ms on");
+        assert!(outcome.story.iter().any(|line| line.contains("ends: no space left")), "a manager ends");
+    }
+}
+
+#[test]
+fn a_group_is_not_made_anew_for_ranks_of_which_one_has_given_up() {
+    // The manager is away for longer than a rank waits for its verdict, and then hears that its switch does not answer.
+    for [from, to] in [["h0", "s0"], ["s0", "h0"]] {
+        let deaf = FaultKind::Deaf([from.to_owned(), to.to_owned()]);
+        let isolated = FaultKind::Isolate("m0".to_owned());
+        let mut plan = plan(vec![fault([3000, 4000], deaf), fault([3010, 8000], isolated)]);
+        plan.jobs[0].design = "epic-3".to_owned();
+        plan.jobs[0].pause = Duration::from_millis(20);
+        plan.calm_at = Duration::from_secs(14);
+        let outcome = run(&plan, SETUP, Telling::Story).unwrap();
+        assert_eq!(outcome.violation, None, "nothing comes from {from} to {to}");
+        let is_over = |line: &String| line.contains("the group cannot be made anew: \\\"h0\\\" has not said");
+        assert!(outcome.story.iter().any(is_over), "h0 has given up when the manager decides");
+    }
+}
+
+#[test]
 fn a_group_of_a_tenant_whose_hosts_nothing_befalls_never_ends() {
     let mut plan = plan(vec![
         fault([2000, 1000], FaultKind::Kill("h0".to_owned())),
