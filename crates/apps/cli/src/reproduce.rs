@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use clap::Args;
 use quincunx_design::Catalog;
-use quincunx_scenario::{Elsewhere, Experiment, FigureKind, Found, Series};
+use quincunx_scenario::{Elsewhere, Experiment, FigureKind, Found, Series, Tolerance};
 use quincunx_sim::layer::Remembered;
 use quincunx_sim::{Curve, Reproduced, Verdict, reproduce_curves, runs_of};
 use serde_json::{Map, Value, json};
@@ -95,7 +95,7 @@ impl Reproduce {
             object["curves"] = curves.into();
             self.printed.print(&object);
         } else {
-            for Elsewhere { paper, id, title, kind, found, runner } in &elsewhere {
+            for Elsewhere { paper, id, title, kind, found, runner, .. } in &elsewhere {
                 let Found { met, missed } = found;
                 say!("{paper}/{id}: {title}\n  {kind}: {met} met, {missed} missed, by `{runner}`");
             }
@@ -233,6 +233,9 @@ fn print_table(experiment: &Experiment, figures: &[Reproduced]) {
         let by = if *by_absolute_alone { " by the absolute tolerance alone" } else { "" };
         say!("  {figure:<32} {kind:<10} {published:>14.3} {ours:>14.3} {percent:>7.1}%  {verdict}{by}");
     }
+    let Tolerance { relative, absolute, why, .. } = &experiment.tolerance;
+    let or = absolute.map_or_else(String::new, |time| format!(" or {time}"));
+    say!("  within {} %{or}: {why}", (relative * 1e4).round() / 100.0);
     for note in
         experiment.note.iter().chain(experiment.series.iter().filter_map(|series| series.note.as_ref()))
     {

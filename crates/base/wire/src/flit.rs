@@ -243,6 +243,11 @@ impl ChannelSet {
     /// Every channel.
     pub const ALL: Self = Self(u8::MAX);
 
+    /// All channels of the in-switch accelerator, or all others: the two sets of queues of a port (SCIN 3.2).
+    pub const fn of_set(inc: bool) -> Self {
+        Self(if inc { 0xf0 } else { 0x0f })
+    }
+
     /// Both channels of a class.
     pub const fn of(class: Class) -> Self {
         Self(1 << Channel::new(class, false).0 | 1 << Channel::new(class, true).0)

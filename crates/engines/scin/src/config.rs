@@ -4,7 +4,7 @@ use crate::Mutation;
 use alloc::vec::Vec;
 use quincunx_collective::{BlockQuantization, Reduction};
 use quincunx_engine::shared_memory::WordId;
-use quincunx_units::Duration;
+use quincunx_units::{BitRate, Duration};
 use quincunx_wire::flit::{FlitFormat, MAX_TAG, NodeId};
 
 /// How long the compute units take, fully pipelined (SCIN 4.1: 20 cycles, 100 with quantization).
@@ -37,6 +37,9 @@ pub struct IsaConfig {
     pub reduction: Reduction,
     /// How long it takes.
     pub latency: ComputeLatency,
+    /// Bytes of each operand that go through the compute units in a second (SCIN 3.5: the prototype moves a flit a cycle); none if they take
+    /// whatever comes at once.
+    pub compute_rate: Option<BitRate>,
     /// How vectors of instructions with QuantEnable are quantised; none if there is no quantizer.
     pub quantization: Option<BlockQuantization>,
     /// A rule to break, for the checker alone.

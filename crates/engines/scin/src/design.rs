@@ -15,7 +15,7 @@ use quincunx_design::{
     Placement, Plan, Quantization, Refusal, SwitchPart,
 };
 use quincunx_engine::shared_memory::{InPlaceRequest, WordId};
-use quincunx_units::{ByteCount, Duration};
+use quincunx_units::{BitRate, ByteCount, Duration};
 use serde::{Deserialize, Serialize};
 
 /// Collectives that in-switch accelerators run. Both designs share one in each switch.
@@ -79,6 +79,8 @@ pub struct IsaParams {
     pub compute_latency: Duration,
     /// The same with quantisation.
     pub quantized_latency: Duration,
+    /// Bytes of each operand that go through the compute units in a second; default: they take whatever comes at once.
+    pub compute_rate: Option<BitRate>,
 }
 
 impl Default for IsaParams {
@@ -89,17 +91,19 @@ impl Default for IsaParams {
             wave: ByteCount::new(4096),
             compute_latency: Duration::from_nanos(20),
             quantized_latency: Duration::from_nanos(100),
+            compute_rate: None,
         }
     }
 }
 
 impl Params for ScinParams {
     fn help() -> Vec<Help> {
-        let own: [Help; 4] = [
+        let own: [Help; 5] = [
             ("isa.waves", "waves that may be outstanding"),
             ("isa.wave", "bytes of a wave"),
             ("isa.compute_latency", "latency from the last operand to the result"),
             ("isa.quantized_latency", "the same with quantisation"),
+            ("isa.compute_rate", "rate at which compute units take in each operand"),
         ];
         own.into_iter().chain(Quantization::HELP).collect()
     }
@@ -195,6 +199,7 @@ impl Design for Scin {
                 regular: params.isa.compute_latency,
                 quantized: params.isa.quantized_latency,
             },
+            compute_rate: params.isa.compute_rate,
             quantization: Some(params.quantization.scheme()?),
             mutation: context.mutation()?,
         };

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use quincunx_collective::Payload;
 use quincunx_engine::PortId;
 use quincunx_engine::shared_memory::WordId;
-use quincunx_units::{Duration, Instant};
+use quincunx_units::{ByteCount, Duration, Instant};
 use quincunx_wire::flit::{Channel, Class, FlitHeader, MAX_TAG, NodeId, Transaction};
 
 /// What has become of an instruction.
@@ -125,6 +125,8 @@ pub struct Isa<P> {
     ready: VecDeque<Ready>,
     /// In the order in which they come out.
     accumulator: VecDeque<Computing>,
+    /// When its first stage has taken in all of the last result's operands.
+    taken_in_at: Instant,
     results: WriteBacks<P>,
     ports: Vec<Queues>,
     /// Something has been put into these since it was asked last.
@@ -149,6 +151,7 @@ impl<P: Payload> Isa<P> {
             tables: WaveTables::new(&config),
             ready: VecDeque::new(),
             accumulator: VecDeque::new(),
+            taken_in_at: Instant::ZERO,
             results: WriteBacks::new(results),
             ports: vec![Queues::default(); usize::from(config.accelerators)],
             has_queued: false,
@@ -319,18 +322,26 @@ impl<P: Payload> Isa<P> {
             let packets = sum.wave.packets(payload) + sum.wave.scale_packets(payload);
             let operation = self.operations.get(sum.wave.operation);
             let answers = operation.instruction.destinations.count() * packets;
-            let latency = match sum.wave {
-                Wave { scales: 1.., .. } => self.config.latency.quantized,
+            let done_at = match sum.wave {
+                wave @ Wave { scales: 1.., .. } => self.take_in(now, wave) + self.config.latency.quantized,
                 // Operations without computation bypass the accumulator (SCIN 3.4).
-                wave if wave.sources.count() == 1 => Duration::ZERO,
-                _ => self.config.latency.regular,
+                wave if wave.sources.count() == 1 => now,
+                wave => self.take_in(now, wave) + self.config.latency.regular,
             };
             let place = self.results.put(sum, answers);
             let last = self.accumulator.back().map_or(Instant::ZERO, |last| last.done_at);
-            self.accumulator.push_back(Computing { done_at: last.max(now + latency), place });
+            self.accumulator.push_back(Computing { done_at: last.max(done_at), place });
         }
         self.advance(now);
         self.schedule();
+    }
+
+    /// When the compute units begin with a wave: they take in one behind the other. Its first flit leaves as it comes out.
+    fn take_in(&mut self, now: Instant, wave: Wave) -> Instant {
+        let Some(rate) = self.config.compute_rate else { return now };
+        let begins = self.taken_in_at.max(now);
+        self.taken_in_at = begins + rate.time_for(ByteCount::new(u64::from(wave.length)));
+        begins
     }
 
     fn write_back(&mut self, place: u16) {

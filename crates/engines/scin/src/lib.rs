@@ -26,6 +26,9 @@
 //!   spreads the answers to writes over the time when no operands come: figure 11a's two thirds are 0.60 so, and
 //!   0.57 if nothing leaves before the table is full, whose answers then all compete with the next operands. Quantised
 //!   waves are read out whole, as their scale factors leave in packets of their own behind the last of them.
+//! - The compute units take in each operand at a rate (`isa.compute_rate`), one result behind the other, and the first flit of a
+//!   result leaves after their latency: a rate below the links' bounds the throughput. Of the prototype it is a flit of 32 B a cycle
+//!   (3.5), as fast as its links; of the simulated system the paper says nothing.
 //! - What the accumulator gives waits for the link outside the wave tables, in as many places as tags can name: the
 //!   paper releases entries when a wave has been read out, and does not say what the write queue holds.
 //! - Counters count up to the number of participants and start again: no accelerator may count for the next

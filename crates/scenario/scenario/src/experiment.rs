@@ -248,13 +248,37 @@ pub enum Bound {
 }
 
 /// How far off is still right: the wider of the two.
-#[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tolerance {
     /// A share of the published figure.
     pub relative: f64,
     /// A time, where times are compared.
     pub absolute: Option<Duration>,
+    /// Why it is that wide, in a sentence.
+    pub why: Reason,
+}
+
+/// A sentence that a file must have.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Reason(String);
+
+impl TryFrom<String> for Reason {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        if text.split_whitespace().count() < 3 {
+            return Err("expected a sentence that says why, found less than three words; say it in `why`");
+        }
+        Ok(Self(text))
+    }
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(&self.0)
+    }
 }
 
 /// One run of an experiment.
@@ -272,7 +296,7 @@ pub struct Point {
 
 /// What a file has that is run elsewhere: a language model, say, needs Python and no fabric. Its runner has found what it says here, and reads the
 /// rest of it.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Deserialize)]
 pub struct Elsewhere {
     /// The command that runs it.
     pub runner: String,
@@ -286,6 +310,8 @@ pub struct Elsewhere {
     pub kind: FigureKind,
     /// What its runner has found.
     pub found: Found,
+    /// How far ours may be from the figures, where its runner asks that.
+    pub tolerance: Option<Tolerance>,
 }
 
 /// How many figures a runner has found to be so.
@@ -564,7 +590,7 @@ const fn quantity_of(form: ClosedForm) -> Quantity {
 
 impl Tolerance {
     /// Whether `ours` meets `published`; both in microseconds if `times`.
-    pub fn accepts(self, bound: Bound, published: f64, ours: f64, times: bool) -> bool {
+    pub fn accepts(&self, bound: Bound, published: f64, ours: f64, times: bool) -> bool {
         let absolute = self.absolute.filter(|_| times).map_or(0.0, |time| time.as_secs_f64() * 1e6);
         // What both were rounded to must not decide.
         let margin = (published.abs() * self.relative).max(absolute) + 1e-9;
@@ -576,8 +602,8 @@ impl Tolerance {
     }
 
     /// Whether the absolute tolerance alone accepts a time, as one of a few microseconds.
-    pub fn accepts_by_absolute_alone(self, bound: Bound, published: f64, ours: f64, times: bool) -> bool {
-        let relative = Self { absolute: None, ..self };
+    pub fn accepts_by_absolute_alone(&self, bound: Bound, published: f64, ours: f64, times: bool) -> bool {
+        let relative = Self { absolute: None, ..self.clone() };
         self.accepts(bound, published, ours, times) && !relative.accepts(bound, published, ours, times)
     }
 }
@@ -594,7 +620,7 @@ mod tests {
         fabric = "epic-star8"
         collective = "all_reduce"
         quantity = "gibit-per-second"
-        tolerance = { relative = 0.1, absolute = "1us" }
+        tolerance = { relative = 0.1, absolute = "1us", why = "times are rounded to it" }
         [[series]]
         design = "epic-3"
         kind = "predicted"
@@ -668,7 +694,11 @@ mod tests {
 
     #[test]
     fn the_wider_tolerance_counts_and_bounds_are_one_sided() {
-        let tolerance = Tolerance { relative: 0.1, absolute: Some(Duration::from_micros(1)) };
+        let tolerance = Tolerance {
+            relative: 0.1,
+            absolute: Some(Duration::from_micros(1)),
+            why: "times are rounded to it".to_owned().try_into().unwrap(),
+        };
         assert!(tolerance.accepts(Bound::Near, 3.0, 4.0, true));
         assert!(!tolerance.accepts(Bound::Near, 3.0, 4.1, true));
         assert!(!tolerance.accepts(Bound::Near, 3.0, 4.0, false));
@@ -678,6 +708,19 @@ mod tests {
             tolerance.accepts(Bound::AtLeast, 0.97, 1.2, false)
                 && !tolerance.accepts(Bound::AtMost, 0.97, 1.2, false)
         );
+    }
+
+    #[test]
+    fn a_tolerance_says_in_a_sentence_why_it_is_that_wide() {
+        let error = |why: &str| {
+            let text = TEXT.replace(", why = \"times are rounded to it\"", why);
+            Experiment::parse("test", &text).unwrap_err().to_string()
+        };
+        assert!(error("").contains("`why`"), "{}", error(""));
+        assert!(error(", why = \"as ever\"").contains("a sentence"), "{}", error(", why = \"as ever\""));
+        let elsewhere = "runner = \"make it\"\npaper = \"p\"\nid = \"i\"\ntitle = \"t\"\nkind = \"formula\"\n\
+            found = { met = 1, missed = 0 }\ntolerance = { relative = 0.1 }";
+        assert!(Elsewhere::parse("test", elsewhere).unwrap_err().to_string().contains("`why`"));
     }
 
     #[test]

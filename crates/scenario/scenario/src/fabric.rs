@@ -50,6 +50,9 @@ pub struct MemoryLink {
     pub flit: ByteCount,
     /// The longest payload of a packet.
     pub payload: ByteCount,
+    /// What the line idles behind each packet with data, in bytes that it would carry meanwhile.
+    #[serde(default)]
+    pub gap: ByteCount,
 }
 
 /// An accelerator.

@@ -37,7 +37,7 @@ pub use document::{Document, Override, syntax};
 pub use driver::{Driver, Part, Simulator};
 pub use error::ScenarioError;
 pub use experiment::{
-    Bound, Elsewhere, Experiment, FigureKind, Found, Pick, Point, Quantity, Series, Tolerance,
+    Bound, Elsewhere, Experiment, FigureKind, Found, Pick, Point, Quantity, Reason, Series, Tolerance,
 };
 pub use fabric::{
     AcceleratorSetup, Fabric, MemoryFabric, MemoryLink, MemoryMeshFabric, MeshFabric, NetworkLink,

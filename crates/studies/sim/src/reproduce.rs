@@ -530,7 +530,7 @@ fn figures(
     published: &[f64],
     ours: &[Option<f64>],
 ) -> Vec<Reproduced> {
-    let (quantity, tolerance) = (experiment.quantity_of(series), experiment.tolerance);
+    let (quantity, tolerance) = (experiment.quantity_of(series), &experiment.tolerance);
     let judge = |figure: String, published: f64, ours: f64, times: bool| {
         let met = tolerance.accepts(series.bound, published, ours, times);
         Reproduced {

@@ -22,6 +22,16 @@ pub enum PortFault {
     TooManyCredits,
 }
 
+/// Whether it is the set of the in-switch accelerator.
+type SetOfQueues = bool;
+
+/// The channel of a set whose turn it is there, and the flits that it may still send of those that a turn has.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Turn {
+    channel: Channel,
+    left: usize,
+}
+
 /// One end of a link. Its owner keeps the queues and says which channels have something to send.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Port {
@@ -43,9 +53,11 @@ pub struct Port {
     owing: ChannelSet,
     /// Channels that owe so much that an idle flit must take it if nothing else does.
     urgent: ChannelSet,
-    /// The channel whose turn it is, and the flits that it may still send of those that a turn has.
-    turn: Channel,
+    /// The set of queues whose turn it is, and the flits that it may still send of those that a turn has.
+    set: SetOfQueues,
     left: usize,
+    /// The same of the channels in each set.
+    turns: [Turn; 2],
     flits_of_turn: usize,
     next_return: u8,
 }
@@ -104,8 +116,9 @@ impl Port {
             open: ChannelSet::ALL,
             owing: ChannelSet::NONE,
             urgent: ChannelSet::NONE,
-            turn: Channel::ALL[0],
+            set: false,
             left: 0,
+            turns: [false, true].map(|inc| Turn { channel: Channel::new(Class::Read, inc), left: 0 }),
             flits_of_turn: config.format.flits(Transaction::Write, config.format.max_payload),
             next_return: 0,
         }
@@ -157,21 +170,30 @@ impl Port {
         !ready.intersection(self.open).is_empty() || !self.urgent.is_empty()
     }
 
-    /// The channel whose turn it is, of those in `ready` that have credit, which is taken: round robin over the
-    /// channels, and so over switch core and in-switch accelerator (SCIN 3.2). It is bandwidth that they share: in
-    /// its turn a channel may send as many flits as the largest packet has. A packet of the channel must be
-    /// [sealed](Self::seal) next.
+    /// The channel whose turn it is, of those in `ready` that have credit, which is taken: round robin over the two
+    /// sets of queues, switch core and in-switch accelerator (SCIN 3.2), and in each of them over its channels. It is
+    /// bandwidth that they share: in its turn a set, and in a set a channel, may send as many flits as the largest
+    /// packet has. A packet of the channel must be [sealed](Self::seal) next.
     #[inline]
     pub fn arbitrate(&mut self, ready: ChannelSet) -> Option<Channel> {
         let candidates = ready.intersection(self.open);
         if self.is_endless {
             return candidates.first_from(0);
         }
-        if self.left == 0 || !candidates.contains(self.turn) {
-            self.turn = candidates.first_from((self.turn.index() as u8 + 1) % Channel::COUNT as u8)?;
+        if candidates.is_empty() {
+            return None;
+        }
+        let of = |set| candidates.intersection(ChannelSet::of_set(set));
+        if of(self.set).is_empty() || (self.left == 0 && !of(!self.set).is_empty()) {
+            self.set = !self.set;
             self.left = self.flits_of_turn;
         }
-        let channel = self.turn;
+        let (candidates, turn) = (of(self.set), &mut self.turns[usize::from(self.set)]);
+        if turn.left == 0 || !candidates.contains(turn.channel) {
+            let next = candidates.first_from((turn.channel.index() as u8 + 1) % Channel::COUNT as u8)?;
+            *turn = Turn { channel: next, left: self.flits_of_turn };
+        }
+        let channel = turn.channel;
         let credits = &mut self.credits[channel.index()];
         *credits -= 1;
         self.open.set(channel, *credits > 0);
@@ -192,6 +214,8 @@ impl Port {
             transaction => self.format.flits(transaction, payload),
         };
         self.left = self.left.saturating_sub(flits);
+        let turn = &mut self.turns[usize::from(self.set)];
+        turn.left = turn.left.saturating_sub(flits);
         header.credit = self.take_return();
     }
 

@@ -23,6 +23,7 @@ fn config(accelerators: u16, waves: u16) -> IsaConfig {
         format: FlitFormat { flit: 16, header_flits: 1, max_payload: PAYLOAD },
         reduction: SUM,
         latency: ComputeLatency { regular: LATENCY, quantized: LATENCY * 5 },
+        compute_rate: None,
         quantization: None,
         mutation: None,
     }
@@ -100,6 +101,26 @@ fn that_packets_wait_is_told_once() {
     assert!(!isa.has_queued());
     (0..2).for_each(|port| arrive(&mut isa, port, 0));
     assert_eq!([isa.has_queued(), isa.has_queued()], [true, false]);
+}
+
+#[test]
+fn operands_go_through_the_accumulator_at_its_rate_one_result_behind_the_other() {
+    // 16 bytes in 10 ns.
+    let compute_rate = BitRate::new(12_800_000_000);
+    let mut isa = Isa::<Numbers>::new(IsaConfig { compute_rate, ..config(2, 2) }).expect("a set-up");
+    isa.load(0, all_reduce(2, 2 * PAYLOAD)).expect("instructions");
+    (0..2).for_each(|port| arrive(&mut isa, port, 0));
+    let reads = [0, 1].map(|port| sent(&mut isa, port));
+    for (port, (header, _)) in
+        (0..2).flat_map(|port| reads[usize::from(port)].iter().map(move |read| (port, read)))
+    {
+        answer(&mut isa, at(100), port, header, 1);
+    }
+    let writes = |isa: &mut Isa<Numbers>, nanos| {
+        isa.advance(at(nanos));
+        sent(isa, 0).len()
+    };
+    assert_eq!([119, 120, 129, 130].map(|nanos| writes(&mut isa, nanos)), [0, 1, 0, 1]);
 }
 
 #[test]

@@ -53,6 +53,7 @@ fn switch() -> FabricNode<Numbers> {
         format: FORMAT,
         reduction: REDUCTION,
         latency: ComputeLatency { regular: Duration::ZERO, quantized: Duration::ZERO },
+        compute_rate: None,
         quantization: None,
         mutation: None,
     };

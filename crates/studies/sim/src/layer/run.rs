@@ -237,7 +237,7 @@ fn run_all<P: PayloadKind>(
 ) -> Result<LayerOutcome<P>, LayerError> {
     let LayerRun { fabric, setup, layer, schedule, .. } = run;
     let machine = machine(fabric, setup, run.seed);
-    let medium = FlitMedium { format: fabric.format, accelerators: fabric.accelerators };
+    let medium = FlitMedium { format: fabric.format, accelerators: fabric.accelerators, gap: fabric.gap };
     let port = PortConfig::covering_round_trip(fabric.link.rate, fabric.link.latency, &fabric.format);
     let parts = fabric.parts();
     let mut simulation = Simulation::new(medium, run.seed);

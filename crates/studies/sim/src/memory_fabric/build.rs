@@ -29,7 +29,7 @@ impl<P: PayloadKind, O: Observer<FabricNode<P>>> Built<P, O> {
         observer: O,
     ) -> Result<Self, RunError> {
         let layout = layout(fabric, streams, times)?;
-        let medium = FlitMedium { format: fabric.format, accelerators: fabric.accelerators };
+        let medium = FlitMedium { format: fabric.format, accelerators: fabric.accelerators, gap: fabric.gap };
         let mut simulation = Simulation::with_observer(medium, 0, observer);
         let mut add = |config: FabricConfig<P>| {
             let Ok(node) = FabricNode::new(config);

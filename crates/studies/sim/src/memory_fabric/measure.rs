@@ -174,6 +174,7 @@ impl From<&scenario::MemoryFabric> for MemoryFabric {
             switches: fabric.switches,
             link: LinkConfig { rate: link.rate, latency: link.latency },
             format: flit_format(link),
+            gap: link.gap,
             response_latency: fabric.accelerator.response_latency,
             add_rate: fabric.accelerator.add_rate,
             scatter: None,

@@ -133,6 +133,7 @@ struct Mesh {
     /// Names and links, for those who watch.
     wiring: Wiring,
     format: FlitFormat,
+    gap: ByteCount,
     port: PortConfig,
     link: LinkConfig,
 }
@@ -156,7 +157,7 @@ impl Mesh {
             ends: nodes.links().iter().map(|link| link.ends.map(end)).collect(),
         };
         let link = LinkConfig { rate: fabric.link.rate, latency: fabric.link.latency };
-        Ok(Self { cluster, design, wiring, format, port, link })
+        Ok(Self { cluster, design, wiring, format, gap: fabric.link.gap, port, link })
     }
 
     /// Nodes on links.
@@ -165,7 +166,7 @@ impl Mesh {
         observer: O,
     ) -> Result<Simulation<FabricPeer<P>, FlitMedium, O>, SimulationError> {
         let nodes = self.cluster.wiring();
-        let medium = FlitMedium { format: self.format, accelerators: nodes.ranks() };
+        let medium = FlitMedium { format: self.format, accelerators: nodes.ranks(), gap: self.gap };
         // Nothing is left to chance: links lose nothing.
         let mut simulation = Simulation::with_observer(medium, 0, observer);
         for node in 0..nodes.nodes().len() {

@@ -19,6 +19,8 @@ pub struct MemoryFabric {
     pub link: LinkConfig,
     /// How packets are cut.
     pub format: FlitFormat,
+    /// What a link idles behind each packet with data, in bytes that it would carry meanwhile.
+    pub gap: ByteCount,
     /// From a request's arrival at an accelerator to its response: L_acc of SCIN's equation 1.
     pub response_latency: Duration,
     /// How fast an accelerator adds vectors; none if that takes no time.
@@ -36,7 +38,8 @@ impl MemoryFabric {
         let data = self.format.wire_bytes(Transaction::Write, self.format.max_payload);
         let answer = self.format.wire_bytes(Transaction::WriteResponse, 0);
         let bits = u128::from(self.link.rate.bits_per_second()) * u128::from(self.switches);
-        let payload = bits * self.format.max_payload as u128 / (data + answer) as u128;
+        let turn = (data + answer) as u128 + u128::from(self.gap.bytes());
+        let payload = bits * self.format.max_payload as u128 / turn;
         BitRate::new(payload as u64).expect("a link that carries something")
     }
 
@@ -77,6 +80,7 @@ impl MemoryFabric {
         let round_trip = self.link.latency * 4 + self.response_latency;
         let answer =
             ByteCount::new(self.format.wire_bytes(Transaction::ReadResponse, self.format.max_payload) as u64);
+        let answer = answer + self.gap;
         let loads = self.link.rate.bytes_in(round_trip).pieces_of(answer);
         (2 * loads.div_ceil(u64::from(self.accelerators))) as u16
     }

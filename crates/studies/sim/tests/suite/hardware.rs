@@ -54,6 +54,7 @@ fn figure_17_is_what_the_hardware_takes() {
         ("forwarded", "forwarded_64_ns"),
         ("aggregated-fixed", "aggregated_fixed_ns"),
         ("aggregated-floating", "aggregated_floating_ns"),
+        ("retransmitted", "retransmitted_ns"),
     ] {
         assert_eq!(number("measured", key), measured(name), "{key}");
         let limit = number("published", key) * (1.0 + number("tolerance", "relative"));

@@ -409,6 +409,30 @@ fn a_flow_that_an_incasts_pauses_hold_up_is_free_where_senders_slow_down() {
     assert!(controlled < 1.5, "{controlled}");
 }
 
+/// How many times a link's rate both jobs of a file have until the last of them is over, to two places.
+fn line_rates(text: &str, window: &str) -> f64 {
+    let found = measure_jobs(&request("epic-star8", &[window], text), &mut ignore_progress).unwrap();
+    assert!(found.jobs.iter().all(|job| job.wrong.unwrap_or(0) == 0), "right results");
+    let end = found.jobs.iter().map(|job| job.end()).max().unwrap();
+    let bits = 2.0 * f64::from(32 << 20) * 8.0;
+    (bits / end.since(Instant::ZERO).as_secs_f64() / 1e9).round() / 100.0
+}
+
+#[test]
+fn opposite_collectives_of_figure_14_fill_both_directions_in_the_network_and_share_one_among_hosts() {
+    let text = include_str!("../../../../../examples/jobs/opposite.toml");
+    let figure: toml::Table = include_str!("../../../../../experiments/epic/fig14.toml").parse().unwrap();
+    let number = |table: &str, key: &str| figure[table][key].as_float().unwrap();
+    for (key, text) in [("opposite", text.to_owned()), ("ring", text.replace("epic-2", "ring"))] {
+        let measured = line_rates(&text, "group.window=2");
+        assert_eq!(measured, number("measured", key), "{key}");
+        let published = number("published", key);
+        assert!((measured / published - 1.0).abs() <= number("tolerance", "relative"), "{key}");
+    }
+    let with_long_windows = line_rates(text, "group.window=32");
+    assert!(with_long_windows < 1.1, "{with_long_windows}");
+}
+
 #[test]
 fn eight_that_send_to_one_get_fair_shares_by_dcqcn() {
     let text = include_str!("../../../../../examples/jobs/incast.toml");

@@ -333,16 +333,31 @@ fn timed_collective(
     way.run(fabric, request(collective, Span { offset: 0, length }), memories).expect("a run")
 }
 
-/// What the links of the prototype give for one wave of one packet (SCIN 3.5): four flights, two packets of 129 flits
-/// of 4 ns, two of one flit, 20 cycles in the accumulator, two responses; and for the synchronisation a word each
-/// way, of two flits.
+/// What the links of the prototype give for one wave of one packet (SCIN 3.5): four flights, two packets of 129 flits,
+/// two of one flit, 20 cycles in the accumulator, two responses; and for the synchronisation a word each way, of two
+/// flits. Nobody waits for the bubbles behind the packets.
 #[test]
 fn the_prototype_takes_what_its_links_and_units_take() {
     let fabric = preset("scin-fpga");
     let outcome = timed(&fabric, &Way::on("scin-fpga", "scin"), 4096);
-    let expected = 4 * 360 + 2 * 129 * 4 + 2 * 4 + 20 * 4 + 2 * 30;
-    assert_eq!(outcome.streams[0].unsynchronized, Some(Duration::from_nanos(expected)));
-    assert_eq!(outcome.time(), Duration::from_nanos(expected + 2 * (360 + 2 * 4)));
+    let flits = |count: u64| fabric.link.rate.time_for(ByteCount::new(32 * count));
+    let expected = Duration::from_nanos(4 * 360 + 20 * 4 + 2 * 30) + (flits(129) + flits(1)) * 2;
+    assert_eq!(outcome.streams[0].unsynchronized, Some(expected));
+    assert_eq!(outcome.time(), expected + (Duration::from_nanos(360) + flits(2)) * 2);
+}
+
+/// The bubbles are part of what large messages get: 128 of 129 + 4 + 1 flits carry data of both directions.
+#[test]
+fn a_gap_behind_packets_with_data_takes_its_share_of_the_links() {
+    let fabric = MemoryFabric { gap: ByteCount::new(128), ..preset("scin-fpga") };
+    let share = fabric.payload_bound().bits_per_second() as f64 / fabric.link.rate.bits_per_second() as f64;
+    assert!((share - 128.0 / 134.0).abs() < 1e-6, "{share}");
+    let time = |gap| {
+        let fabric = MemoryFabric { gap: ByteCount::new(gap), ..fabric };
+        timed(&fabric, &Way::on("scin-fpga", "scin"), 1 << 20).time().as_secs_f64()
+    };
+    let longer = time(128) / time(0);
+    assert!((longer - 134.0 / 130.0).abs() < 0.002, "{longer}");
 }
 
 /// SCIN 4.1 and 4.3: of 900 GB/s both ways together, 360 GB/s each way are payload.

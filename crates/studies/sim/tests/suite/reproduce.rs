@@ -57,7 +57,7 @@ fn figures_of_training_are_ratios_of_iterations_and_the_least_or_the_best_of_sev
         fabric = "star-2"
         collective = "all_reduce"
         quantity = "training-speedup"
-        tolerance = {{ relative = 0.0 }}
+        tolerance = {{ relative = 0.0, why = "ratios of equal times" }}
         set = {{ train = {{ model = "googlenet" }} }}
         {}{}{}
         "#,

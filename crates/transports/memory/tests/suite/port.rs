@@ -103,6 +103,34 @@ fn channels_share_the_bandwidth_not_the_packets() {
     assert_eq!((reads, sent.len() - reads), (36, 4));
 }
 
+/// Flits of 40 packets that each set of queues has sent, the switch core's first.
+fn flits_of_sets(ready: &[Channel]) -> [usize; 2] {
+    let mut port = Port::new(PortConfig::uniform(100, FlitFormat::DGX));
+    let mut flits = [0; 2];
+    for channel in send(&mut port, set(ready), 40) {
+        flits[usize::from(channel.inc())] += if channel.class() == Class::Write { 9 } else { 1 };
+    }
+    flits
+}
+
+#[test]
+fn the_accelerator_in_the_switch_has_half_of_the_bandwidth_whatever_waits_beside_it() {
+    let core = [Class::Read, Class::Write, Class::WriteResponse].map(|class| Channel::new(class, false));
+    let [others, accelerator] = flits_of_sets(&[&core[..], &[WRITES]].concat());
+    assert!(others.abs_diff(accelerator) <= 9, "{others} and {accelerator}");
+    let own = [Class::Read, Class::Write].map(|class| Channel::new(class, true));
+    let [others, accelerator] = flits_of_sets(&[&own[..], &[core[1]]].concat());
+    assert!(others.abs_diff(accelerator) <= 9, "{others} and {accelerator}");
+}
+
+#[test]
+fn nothing_to_send_leaves_turns_as_they_are() {
+    let mut port = port();
+    let before = port.clone();
+    assert_eq!(port.arbitrate(ChannelSet::NONE), None);
+    assert_eq!(port, before);
+}
+
 #[test]
 fn a_channel_alone_has_the_link_for_itself() {
     let mut port = Port::new(PortConfig::uniform(100, FlitFormat::DGX));
