@@ -541,14 +541,16 @@ impl Reporter {
     /// Tells the manager of a group, without waiting: it is called from the data plane's loop. What goes wrong comes
     /// through the attachment's [`instructions`](Attachment::instructions).
     pub fn report(&self, group: GroupId, report: Report) {
+        lock(&self.agent).tells(group, &report);
         let outcome = match &report {
             Report::Installed => Some(Ok(())),
             Report::Refused { reason } => Some(Err(reason.clone())),
-            Report::DataPlaneFailed { .. } | Report::Corrupted { .. } => {
-                lock(&self.agent).finds(group, report.clone());
-                None
-            }
-            Report::Removed | Report::Suspended(_) | Report::Called { .. } | Report::Locked(_) => None,
+            Report::DataPlaneFailed { .. }
+            | Report::Corrupted { .. }
+            | Report::Removed
+            | Report::Suspended(_)
+            | Report::Called { .. }
+            | Report::Locked(_) => None,
             Report::Released => {
                 lock(&self.agent).release(group, &mut Vec::new());
                 return self.client.send_release(&self.node, group);

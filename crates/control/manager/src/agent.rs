@@ -112,10 +112,15 @@ impl Agent {
         self.suspended.iter().map(nothing).chain(self.held()).collect()
     }
 
-    /// The node has found a group broken, and tells the manager.
-    pub fn finds(&mut self, group: GroupId, report: Report) {
-        if self.held.contains_key(&group) {
-            self.found.insert(group, report);
+    /// The node tells the manager something. That it has found a group broken it tells again, until the group is over; that nobody knows which
+    /// results were wrong goes before all else.
+    pub fn tells(&mut self, group: GroupId, report: &Report) {
+        let is_worst = matches!(report, Report::Corrupted { .. });
+        if (is_worst || matches!(report, Report::DataPlaneFailed { .. })) && self.held.contains_key(&group) {
+            let found = self.found.entry(group).or_insert_with(|| report.clone());
+            if is_worst {
+                found.clone_from(report);
+            }
         }
     }
 

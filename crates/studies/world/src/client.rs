@@ -141,15 +141,12 @@ impl Client {
 
     /// As `Reporter::report`.
     pub(crate) fn report(&mut self, group: GroupId, report: Report, out: &mut Effects) {
+        self.agent.tells(group, &report);
         let outcome = match &report {
             Report::Installed => Some(Ok(())),
             Report::Refused { reason } => Some(Err(reason.clone())),
             Report::Released => {
                 self.agent.release(group, &mut Vec::new());
-                None
-            }
-            Report::DataPlaneFailed { .. } | Report::Corrupted { .. } => {
-                self.agent.finds(group, report.clone());
                 None
             }
             _ => None,

@@ -143,6 +143,46 @@ fn what_a_node_reports_while_no_manager_serves_the_next_one_hears() {
     });
 }
 
+/// Installs what nodes are told to, until one of them hears what is waited for.
+fn hear(nodes: &[Attachment], awaited: impl Fn(&Instruction) -> bool) -> Instruction {
+    let end = Instant::now() + WAIT;
+    loop {
+        for node in nodes {
+            let heard = node.instructions().recv_timeout(std::time::Duration::from_millis(5));
+            let Ok(Ok(instruction)) = heard else { continue };
+            if let Instruction::Install(context) = &instruction {
+                node.report(context.group, Report::Installed);
+            }
+            if awaited(&instruction) {
+                return instruction;
+            }
+        }
+        assert!(Instant::now() < end, "nobody has heard it");
+    }
+}
+
+#[test]
+fn what_a_manager_has_heard_and_not_decided_when_it_ends_the_next_one_hears() {
+    let mut manager = Restartable::start("undecided");
+    let patient = Duration::from_secs(20);
+    let nodes = [0, 1].map(|index| manager.client(patient).attach(&host(index)).unwrap());
+    let client = manager.client(patient);
+    std::thread::scope(|scope| {
+        let made = scope.spawn(move || client.init_group(&request(2, "ring")).unwrap().group);
+        hear(&nodes, |instruction| matches!(instruction, Instruction::Ready(_)));
+        let group = made.join().unwrap();
+        let reason = "rank-1 does not answer".to_owned();
+        nodes[0].report(group, Report::DataPlaneFailed { reason: reason.clone() });
+        // It asks what ranks have called before it decides.
+        hear(&nodes, |instruction| matches!(instruction, Instruction::TellCalls(_)));
+        manager.server = None;
+        manager.serve();
+        let over = hear(&nodes, |instruction| matches!(instruction, Instruction::Failed { .. }));
+        let Instruction::Failed { failure, .. } = over else { unreachable!("it is what was waited for") };
+        assert_eq!((failure.node, failure.reason), ("rank-0".to_owned(), reason));
+    });
+}
+
 #[test]
 fn a_group_that_ranks_are_done_with_ends_though_its_manager_has_heard_of_one_of_them_alone() {
     let mut manager = Restartable::start("released");

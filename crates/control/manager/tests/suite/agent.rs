@@ -193,7 +193,7 @@ fn what_it_has_found_wrong_it_tells_again_until_the_group_is_over() {
     let [over, made_anew] = [contexts[0].group, contexts[1].group];
     let report = Report::DataPlaneFailed { reason: "h0 does not answer".into() };
     for group in [over, made_anew, GroupId(99)] {
-        agent.finds(group, report.clone());
+        agent.tells(group, &report);
     }
     agent.assert_invariants();
     let told = |agent: &Agent| agent.tells_again().map(|(group, _)| group).collect::<Vec<_>>();
@@ -204,4 +204,19 @@ fn what_it_has_found_wrong_it_tells_again_until_the_group_is_over() {
     let failure = GroupFailure { node: "s0".into(), reason: "h0 does not answer".into() };
     say(&mut agent, Instruction::Suspend { group: made_anew, failure });
     assert_eq!(told(&agent), []);
+}
+
+#[test]
+fn that_results_were_wrong_it_tells_again_before_all_else() {
+    let [corrupted, failed] =
+        [Report::Corrupted { reason: "a sum".into() }, Report::DataPlaneFailed { reason: "h0".into() }];
+    for order in [[&corrupted, &failed], [&failed, &corrupted]] {
+        let mut agent = agent();
+        let context = contexts(1).remove(0);
+        install(&mut agent, &context);
+        order.into_iter().for_each(|report| agent.tells(context.group, report));
+        agent.tells(context.group, &Report::called_nothing());
+        let again: Vec<(GroupId, &Report)> = agent.tells_again().collect();
+        assert_eq!(again, [(context.group, &corrupted)]);
+    }
 }
