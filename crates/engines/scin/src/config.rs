@@ -120,6 +120,11 @@ impl IsaConfig {
         (self.packets() + scales).next_power_of_two().trailing_zeros()
     }
 
+    /// Where the scale factors of a wave begin that begins after so many bytes of codes, unless `broken` says that all begin together.
+    pub(crate) fn scales_from(&self, codes: u32, broken: Mutation) -> u64 {
+        if self.mutation == Some(broken) { 0 } else { self.scale_bytes(codes as usize) as u64 }
+    }
+
     /// Bytes of the scale factors for so many bytes of codes.
     pub(crate) const fn scale_bytes(&self, codes: usize) -> usize {
         match self.quantization {

@@ -48,7 +48,8 @@ pub const SCIN_INQ: Scin = Scin {
         is_exact: false,
         runs_in_switches: true,
         unit: UNIT,
-        model: MODEL,
+        // Two packets of two blocks of 32 codes of four bits.
+        model: Model { smallest: &[("isa.wave", "64B")], ..MODEL },
         ..About::new(
             "scin-inq",
             "the same, quantised in the network",

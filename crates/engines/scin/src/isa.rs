@@ -359,7 +359,8 @@ impl<P: Payload> Isa<P> {
             writes.push_back(WriteJob::Data { place, scales: false, offset: 0, burst });
             // The scale factors follow their data (SCIN 3.4).
             if let Some(addresses) = scale_addresses {
-                let address = addresses.at(destination) + self.config.scale_bytes(offset as usize) as u64;
+                let from = self.config.scales_from(offset, Mutation::ScalesToFirst);
+                let address = addresses.at(destination) + from;
                 let burst = Burst { tag, address, remaining: scales };
                 writes.push_back(WriteJob::Data { place, scales: true, offset: 0, burst });
             }
@@ -448,7 +449,7 @@ impl<P: Payload> Isa<P> {
         for source in sources.iter() {
             if let Some(addresses) = &operation.scales {
                 // Scale factors first, then the data (SCIN 3.4).
-                let address = addresses.at(source) + self.config.scale_bytes(offset as usize) as u64;
+                let address = addresses.at(source) + self.config.scales_from(offset, Mutation::FirstScales);
                 let tag = tag + self.wave_packets as u32;
                 self.ports[usize::from(source)].reads.push_back(Burst { tag, address, remaining: scales });
             }

@@ -7,6 +7,10 @@ quincunx_engine::mutations! {
     FreesWaveEarly = "frees-wave-early",
     /// A result is written where the next one belongs.
     NextAddress = "next-address",
+    /// The scale factors of every wave are those of the first (3.4).
+    FirstScales = "first-scales",
+    /// The scale factors of a wave's sum are written back where those of the first wave's belong.
+    ScalesToFirst = "scales-to-first",
     /// The barrier does not wait for the last participant (3.3).
     BarrierShort = "barrier-short",
 }

@@ -3,21 +3,24 @@
 //!
 //! Packets of one virtual channel keep their order on a link, those of different channels overtake each other: each channel has buffers
 //! and credits of its own, and the port's arbiter serves them in turn. Nothing is lost and nothing comes twice on this fabric. A packet
-//! holds two elements. Responses and arithmetic take no time of their own: a response that is late is a packet that is long on its link,
-//! which is explored.
+//! holds two elements, or two blocks of a vector that is quantised (`form.rs`). Responses and arithmetic take no time of their own: a response
+//! that is late is a packet that is long on its link, which is explored.
 //!
-//! What must hold: every accelerator whose memory the collective defines something of has that there when it is told of the end; nothing
-//! beside the vector is touched; no packet is dropped; every run ends.
+//! What must hold: every accelerator whose memory the collective defines something of has that there when it is told of the end, to the
+//! scale factor where it is quantised; nothing beside the vector is touched; no packet is dropped; every run ends.
 
+mod form;
 mod node;
 
+pub(crate) use form::PACKET;
 pub use node::{Begin, MemoryNode, MemoryNodeEvent};
 
 use std::ops::ControlFlow;
 
-use quincunx_cluster::{EARLY_WRITE_RESPONSE, MemoryLayout, MemorySetup, Stream, expected};
+use form::Shape;
+use quincunx_cluster::{EARLY_WRITE_RESPONSE, MemoryLayout, MemorySetup, Stream};
 use quincunx_collective::{Collective, Payload, Provenance, Rank};
-use quincunx_design::{AcceleratorFabric, AnyDesign, FabricKind, Refusal};
+use quincunx_design::{AcceleratorFabric, AnyDesign, FabricKind, Placement, Refusal};
 use quincunx_driver_check::{End, Exploration, Member, NodeId, Statistics, System};
 use quincunx_engine::shared_memory::{InPlaceRequest, Span};
 use quincunx_engine::{Engine, PortId};
@@ -29,16 +32,8 @@ use quincunx_units::Duration;
 use quincunx_wire::flit::{FlitFormat, FlitHeader, Transaction, word_at};
 
 use crate::describe::Describe;
-use crate::network::{Membership, SUM};
+use crate::network::Membership;
 use crate::twin;
-
-/// Bytes of a packet's payload: two elements.
-pub(crate) const PACKET: usize = 8;
-
-const FORMAT: FlitFormat = FlitFormat { flit: 4, header_flits: 1, max_payload: PACKET };
-
-/// Bytes of an element.
-const ELEMENT: usize = 4;
 
 /// Where the vector begins: behind a packet that nobody may touch.
 const BEGIN: usize = PACKET;
@@ -72,6 +67,7 @@ pub struct MemoryGroupSetup {
 pub struct MemoryGroup {
     fabric: AcceleratorFabric,
     request: InPlaceRequest,
+    shape: Shape,
     times: u16,
     nodes: Vec<MemoryNode>,
     /// If a rule is broken: the nodes that keep it.
@@ -112,18 +108,18 @@ impl MemoryGroupSetup {
         }
     }
 
-    /// The vector.
-    fn span(&self, ranks: u16) -> Span {
+    /// The vector, of pieces of so many bytes.
+    fn span(&self, ranks: u16, piece: usize) -> Span {
         let pieces = match self.collective {
             Collective::Barrier => 0,
             Collective::ReduceScatter | Collective::AllGather => self.packets * usize::from(ranks),
             _ => self.packets,
         };
-        Span { offset: BEGIN, length: pieces * PACKET }
+        Span { offset: BEGIN, length: pieces * piece }
     }
 
     /// Refuses what is not explored.
-    fn check(&self, ranks: u16, span: Span) -> Result<(), Refusal> {
+    fn check(&self, ranks: u16, shape: Shape, span: Span) -> Result<(), Refusal> {
         if ranks > Provenance::RANKS {
             return Err(Refusal::new(
                 format!("at most {} accelerators", Provenance::RANKS),
@@ -131,14 +127,7 @@ impl MemoryGroupSetup {
                 "choose a smaller fabric",
             ));
         }
-        if !self.design.about().is_exact {
-            return Err(Refusal::new(
-                "a design that leaves the collective's own result",
-                format!("{}, which quantises", self.design.name()),
-                "simulate it; it is not explored",
-            ));
-        }
-        let elements = span.length / ELEMENT * usize::from(self.times);
+        let elements = shape.values(span) * usize::from(self.times);
         if elements > Provenance::NUMBERS {
             return Err(Refusal::new(
                 format!("at most {} elements of each rank, which can be told apart", Provenance::NUMBERS),
@@ -164,31 +153,39 @@ impl MemoryGroup {
                 "choose a memory fabric such as memory-2",
             ));
         };
-        let span = setup.span(fabric.accelerators);
-        setup.check(fabric.accelerators, span)?;
         let mutation = setup.mutation()?;
         let refusal = |error: ScenarioError| Refusal::from(error.to_string());
         scenario.refuse_unused(&[*design]).map_err(refusal)?;
         let settings = scenario.settings(*design).map_err(refusal)?;
-        let request = InPlaceRequest { collective: *collective, reduction: SUM, span };
-        let fabric = AcceleratorFabric {
-            accelerators: fabric.accelerators,
-            switches: fabric.switches,
-            format: FORMAT,
-            load_window: LOADS,
+        let on = |shape: Shape| {
+            let fabric = AcceleratorFabric {
+                accelerators: fabric.accelerators,
+                switches: fabric.switches,
+                format: FlitFormat { flit: 4, header_flits: 1, max_payload: shape.payload() },
+                load_window: LOADS,
+            };
+            let span = setup.span(fabric.accelerators, shape.piece(fabric.accelerators));
+            (fabric, InPlaceRequest { collective: *collective, reduction: shape.reduction(), span })
         };
+        setup.check(fabric.accelerators, Shape::EXACT, on(Shape::EXACT).1.span)?;
+        let (tiny, request) = on(Shape::EXACT);
+        let shape = Shape::of(design.plan(&settings, &Placement::on_memory(tiny, request))?.form);
+        let (fabric, request) = on(shape);
+        let span = request.span;
+        setup.check(fabric.accelerators, shape, span)?;
         let streams = [Stream { design: *design, settings, request }];
         let nodes = |mutation| {
             let setup = MemorySetup {
                 fabric,
-                port: buffers
-                    .map_or(PortConfig::endless(FORMAT), |buffers| PortConfig::uniform(buffers, FORMAT)),
+                port: buffers.map_or(PortConfig::endless(fabric.format), |buffers| {
+                    PortConfig::uniform(buffers, fabric.format)
+                }),
                 response_latency: Duration::ZERO,
                 add_rate: None,
                 scatter: None,
                 early_write_response: setup.early_write_response,
                 // A packet behind the vector that nobody may touch.
-                memory: span.offset + span.length + PACKET,
+                memory: shape.extent(span).offset + shape.extent(span).length + PACKET,
                 times: *times,
                 mutation,
             };
@@ -203,29 +200,16 @@ impl MemoryGroup {
         };
         let plain = mutation.map(|_| nodes(None)).transpose()?;
         let nodes = nodes(mutation)?;
-        Ok(Self { fabric, request, times: *times, nodes, plain })
+        Ok(Self { fabric, request, shape, times: *times, nodes, plain })
     }
 
     fn rank(&self, node: NodeId) -> Option<Rank> {
         (node.0 < self.fabric.accelerators).then_some(Rank(node.0))
     }
 
-    /// What every accelerator's memory would be if it were its own input alone, in the collective of that number. No element of a rank is
-    /// in two collectives.
-    fn inputs(&self, number: usize) -> Vec<Provenance> {
-        let span = self.request.span;
-        let memory = |rank| {
-            let mut memory = Provenance::zeroed(span.offset + span.length);
-            let vector = Provenance::of_rank(Rank(rank), span.length).moved(number * span.length / ELEMENT);
-            memory.write(span.offset, vector.view(0..span.length));
-            memory
-        };
-        (0..self.fabric.accelerators).map(memory).collect()
-    }
-
     /// What a rank puts into its memory before a collective.
     fn brought(&self, rank: Rank) -> Span {
-        let span = self.request.span;
+        let span = self.shape.extent(self.request.span);
         let nothing = Span { length: 0, ..span };
         let ranks = usize::from(self.fabric.accelerators);
         match self.request.collective {
@@ -239,7 +223,7 @@ impl MemoryGroup {
     /// Holds a rank's memory against what the collective of that number leaves.
     fn compare(&self, rank: Rank, number: usize, memory: &Provenance) -> Result<(), String> {
         let cut = |span: Span| Provenance::from_view(memory.view(span.offset..span.offset + span.length));
-        let span = self.request.span;
+        let span = self.shape.extent(self.request.span);
         for beside in
             [Span { offset: 0, length: BEGIN }, Span { offset: span.offset + span.length, length: PACKET }]
         {
@@ -251,7 +235,9 @@ impl MemoryGroup {
                 ));
             }
         }
-        let Some((span, expected)) = expected(&self.request, rank.index(), &self.inputs(number)) else {
+        let Some((span, expected)) =
+            self.shape.expected(&self.request, rank, self.fabric.accelerators, number)
+        else {
             return Ok(());
         };
         let found = cut(span);
@@ -338,7 +324,7 @@ impl System for MemoryGroup {
     fn command(&self, node: NodeId, owner: &mut Membership) -> Begin {
         let rank = self.rank(node).expect("only accelerators run anything");
         let Span { offset, length } = self.brought(rank);
-        let all = &self.inputs(owner.started.into())[rank.index()];
+        let all = self.shape.memory(self.request.span, rank, owner.started.into());
         owner.started += 1;
         let input = Provenance::from_view(all.view(offset..offset + length));
         Begin { offset, input, request: self.request }

@@ -54,6 +54,20 @@ fn collectives_by_reduced_loads_and_multicast_stores_are_right_on_two_and_three_
     assert_every_collective_is_right("nvls");
 }
 
+#[test]
+fn quantised_all_reduces_are_right_to_the_scale_factor() {
+    for name in ["scin-inq", "ring-rq"] {
+        for (fabric, packets, times) in
+            [("memory-2", 1, 1), ("memory-2", 1, 2), ("memory-2x2", 2, 1), ("memory-3", 1, 1)]
+        {
+            let kept = MemoryGroupSetup { times, ..setup(name, Collective::AllReduce, fabric, packets) };
+            assert_right(&group(&kept), rules());
+        }
+    }
+    // Two waves of two packets of codes, and the beginning of a third.
+    assert_right(&group(&setup("scin-inq", Collective::AllReduce, "memory-2", 5)), rules());
+}
+
 /// AllReduce pushed through the switch, which has room for so many sums at once.
 fn pushed(fabric: &str, packets: usize, sums: u16) -> MemoryGroupSetup {
     let mut pushed = setup("nvls", Collective::AllReduce, fabric, packets);
@@ -196,6 +210,9 @@ fn broken_rules_are_noticed_by_what_is_in_memory_and_are_the_same_run_in_virtual
         ("scin", "frees-wave-early", "memory-2", 5, 1),
         ("scin", "next-address", "memory-2", 2, 1),
         ("scin", "barrier-short", "memory-2", 1, 2),
+        ("scin-inq", "reads-out-early", "memory-2", 1, 1),
+        ("scin-inq", "first-scales", "memory-2", 3, 1),
+        ("scin-inq", "scales-to-first", "memory-2", 3, 1),
         ("nvls", "answers-load-early", "memory-2", 1, 1),
         ("nvls", "answers-load-early", "memory-3", 1, 1),
         ("nvls", "reduces-one-less", "memory-2", 1, 1),
@@ -281,7 +298,6 @@ fn what_is_not_explored_there_is_refused_in_a_line_that_says_why() {
     };
     let mutate = |arguments: &mut Arguments| arguments.mutate = Some("nothing".to_owned());
     let found = [
-        (find("scin-inq", "all_reduce", None, &|_| {}), "found scin-inq, which quantises"),
         (find("nvls", "reduce", None, &|_| {}), "expected one of all_reduce, reduce_scatter, "),
         (find("scin", "reduce", None, &|arguments| arguments.root = Some(2)), "expected a root below 2"),
         (find("scin", "all_reduce", None, &mutate), "expected one of reads-out-early, "),
