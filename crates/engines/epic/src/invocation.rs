@@ -302,3 +302,28 @@ impl<T: Copy> InvocationTable<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::InvocationTable;
+    use crate::control::{Agreement, ControlMessage, Pattern};
+    use quincunx_collective::{DataType, ReduceOp, Reduction};
+
+    #[test]
+    fn a_table_keeps_as_many_collectives_as_it_has_room_for_and_then_forgets_the_oldest() {
+        let message = ControlMessage {
+            pattern: Pattern::AllReduce,
+            reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
+            data_packets: 1,
+            agreement: Agreement::Detail(0),
+        };
+        let mut table: InvocationTable = InvocationTable::new(7, 3, 2);
+        for known in 0..3 {
+            assert_eq!((table.len(), table.is_full(), table.base()), (known, false, 7));
+            table.register(message, |_| ());
+        }
+        assert_eq!((table.len(), table.is_full(), table.base()), (3, true, 7));
+        table.register(message, |_| ());
+        assert_eq!((table.len(), table.base(), table.next()), (3, 9, 15));
+    }
+}

@@ -393,6 +393,39 @@ fn an_average_divides_a_sum_towards_zero_or_as_the_type_rounds() {
     assert_eq!(divided(&[0x44], 2, DataType::F8E4M3), [0x3c]);
 }
 
+proptest! {
+    /// A reciprocal rounds twice, and a shift rounds down: neither is a division.
+    #[test]
+    fn an_average_is_the_quotient_of_every_type(bits in any::<u64>(), by in 1..=300_u16) {
+        let divided = |size: usize, data_type| {
+            let mut numbers = Numbers::from(bits.to_le_bytes()[..size].to_vec());
+            numbers.divide(by, data_type);
+            let mut bytes = [0; 8];
+            bytes[..size].copy_from_slice(&numbers.into_bytes());
+            u64::from_le_bytes(bytes)
+        };
+        let wide = i128::from(by);
+        for (size, signed, unsigned) in [
+            (1, DataType::I8, DataType::U8),
+            (4, DataType::I32, DataType::U32),
+            (8, DataType::I64, DataType::U64),
+        ] {
+            let (kept, away) = (u64::MAX >> (64 - 8 * size), 64 - 8 * size);
+            let number = i128::from((bits << away) as i64 >> away);
+            prop_assert_eq!(divided(size, signed), (number / wide) as u64 & kept);
+            prop_assert_eq!(divided(size, unsigned), (i128::from(bits & kept) / wide) as u64);
+        }
+        let (single, double) = (f32::from_bits(bits as u32), f64::from_bits(bits));
+        let quotient = f32::from_bits(divided(4, DataType::F32) as u32);
+        prop_assert!(quotient == single / f32::from(by) || quotient.is_nan() && single.is_nan());
+        let quotient = f64::from_bits(divided(8, DataType::F64));
+        prop_assert!(quotient == double / f64::from(by) || quotient.is_nan() && double.is_nan());
+        let half = half::f16::from_bits(bits as u16).to_f32();
+        let quotient = half::f16::from_bits(divided(2, DataType::F16) as u16);
+        prop_assert!(quotient == half::f16::from_f32(half / f32::from(by)) || quotient.is_nan() && half.is_nan());
+    }
+}
+
 #[test]
 fn a_clone_stays_as_it_was_when_the_other_one_is_written_to() {
     let kept = Numbers::from(vec![1, 2, 3, 4]);

@@ -262,6 +262,8 @@ fn groups_of_a_job_in_other_phases_have_memory_by_turns() {
     assert!(!shares(&mut site, None), "it may communicate at any time");
     let other = Phase { job: "bert".into(), number: 3, duty: 5 };
     assert!(!shares(&mut site, Some(other)), "nobody says when another job communicates");
+    let theirs = site.init(&GroupRequest { phase: phase(3, 5), ..owned("red", &[0, 1]) });
+    assert!(site.summary(theirs).fallback.is_some(), "the job of that name is another tenant's");
     let mut site = room_for_one("spatial");
     assert!(shares(&mut site, phase(1, 40)));
     assert!(!shares(&mut site, phase(2, 50)), "this policy gives memory for life");

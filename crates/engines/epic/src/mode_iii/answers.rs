@@ -124,8 +124,6 @@ impl<P: Payload> ModeIII<P> {
     /// moved, or the rank's window would end beyond the range.
     pub(super) fn acknowledge_recycled(&mut self, edge: usize, start: u64, out: &mut dyn DatapathSink<P>) {
         if self.config.edges[edge].rank.is_some() {
-            // Another pipe's packets before it may be missing.
-            let start = start.min(self.skip_incoming(edge, self.hops[edge].expected));
             acknowledge(&self.config, edge, start - 1, ACK, out);
             let hop = &mut self.hops[edge];
             hop.owed &= start < hop.expected;

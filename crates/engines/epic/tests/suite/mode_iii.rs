@@ -317,3 +317,37 @@ fn an_edge_that_has_a_collective_before_it_waits_for_that_while_others_skip_it()
     // All stand at one number no longer: the root gets what it has waited for, and then the rest.
     assert_eq!(data(hear(&mut switch, 1, 0, reduce, 0)), [(2, 'D', 0), (2, 'D', 1)]);
 }
+
+/// A switch of ranks 0 and 1 below the one that leads to rank 2.
+fn leaf() -> Switch {
+    let above = EdgeConfig {
+        local: Endpoint { qp: QpNumber::new(0x102), ..config().edges[0].local },
+        remote: Endpoint { ip: IpAddr::from([10, 0, 0, 3]), ..config().edges[0].remote },
+        rank: None,
+        mode: Some(Mode::III),
+    };
+    let edges = config().edges.into_iter().chain([above]).collect();
+    switch(GroupConfig {
+        ranks: 3,
+        edges,
+        toward: vec![0, 1, 2],
+        parent: Some(2),
+        selective: true,
+        window: Packets::new(4),
+        ..config()
+    })
+}
+
+#[test]
+fn results_answer_for_contributions_and_not_for_what_flows_one_way_before_them() {
+    let mut switch = leaf();
+    for rank in 0..2 {
+        hear(&mut switch, rank, 0, control(Pattern::Reduce { root: Rank(2) }, 0), 0);
+    }
+    // What goes to the switch above is lost; the AllReduce behind it is not.
+    for rank in 0..2 {
+        hear(&mut switch, rank, 1, all_reduce(0), 0);
+    }
+    hear(&mut switch, 2, 1, all_reduce(0), 0);
+    assert_eq!(hear(&mut switch, 2, 0, answer(NAK), 0).told(), [(2, 'D', 0)]);
+}

@@ -4,6 +4,7 @@ use crate::support::{FIRST, LAST, Out, Switch, Write, ethernet};
 use proptest::prelude::*;
 use quincunx_collective::DataType;
 use quincunx_netreduce::PortConfig;
+use quincunx_wire::netreduce::MAX_FRAMES;
 use quincunx_wire::{Operation, v1};
 
 /// What only dropped a frame, with the reason.
@@ -276,6 +277,22 @@ fn the_fifth_message_takes_the_first_ones_place() {
 }
 
 #[test]
+fn every_frame_of_the_fifth_message_waits_for_a_sum_of_its_own() {
+    let mut switch = Switch::that_knows(2);
+    let frames = u32::from(MAX_FRAMES);
+    for number in 0..5 {
+        for frame in 0..frames {
+            let operation = if frame == 0 { FIRST } else { Operation::WriteMiddle };
+            let psn = frames * number + frame;
+            let of = |host| Write { psn, operation, message: number, ..Write::first(host, 2) }.of(word(1));
+            assert_eq!(switch.take(0, &of(0)), Out::default(), "message {number}, frame {frame}");
+            assert_eq!(switch.take(0, &of(0)), dropped(0, "pending"), "message {number}, frame {frame}");
+            assert_eq!(switch.take(1, &of(1)).frames.len(), 2, "message {number}, frame {frame}");
+        }
+    }
+}
+
+#[test]
 fn ports_are_added_in_pairs() {
     let values = [0.0_f32, 1e8, -1e8, 1.0];
     let in_pairs = (values[0] + values[1]) + (values[2] + values[3]);
@@ -287,6 +304,23 @@ fn ports_are_added_in_pairs() {
         last = switch.take(host, &Write::first(host, 4).of(value.to_le_bytes()));
     }
     assert_eq!(last.frames[0].1, Write::first(0, 4).of(in_pairs.to_le_bytes()));
+}
+
+#[test]
+fn ports_that_take_no_part_leave_their_places_in_the_pairs_empty() {
+    // Port 0 is the first of its pair, which is what port 1 has.
+    let values = [1e8_f32, -1e8, 1.0];
+    let in_pairs = values[0] + (values[1] + values[2]);
+    assert_ne!(in_pairs, values.iter().sum::<f32>(), "the order is to be seen");
+    let mut switch = Switch::that_knows(4);
+    switch.configure(PortConfig::from_bits(3 << 27 | 0b1110, 4).unwrap(), DataType::F32);
+    let mut last = Out::default();
+    for (host, value) in (1..).zip(values) {
+        let first = Write { to: host % 3 + 1, ..Write::first(host, 4) };
+        last = switch.take(host, &first.of(value.to_le_bytes()));
+    }
+    let first = Write { to: 2, ..Write::first(1, 4) };
+    assert_eq!(last.frames[0].1, first.of(in_pairs.to_le_bytes()));
 }
 
 #[test]
