@@ -10,6 +10,7 @@ use quincunx_control_grpc::{ManagerServer, ServerConfig};
 use quincunx_design::{FabricKind, Value};
 use quincunx_designs::CATALOG;
 use quincunx_driver_net::NodeOptions;
+use quincunx_epic::MAX_DATA_PACKETS;
 use quincunx_needs::{need, program};
 use quincunx_network::FaultRates;
 use quincunx_runtime::{ProcessOptions, Rank, SwitchSnapshot, serve_switch};
@@ -124,14 +125,22 @@ fn serve(rank: &mut Rank, holds: impl Fn() -> bool) {
     }
 }
 
+/// A group and what it runs, by switches that lose a part of all frames.
+struct Case {
+    design: &'static str,
+    mtu: u16,
+    loss: f64,
+    jobs: Vec<Job>,
+}
+
 /// One of our ranks: the first makes the group, and ends it when all are done.
-fn run_ours(manager: SocketAddr, (design, number): (&str, u16), jobs: &[Job], progress: &Progress) {
+fn run_ours(manager: SocketAddr, number: u16, Case { design, mtu, jobs, .. }: &Case, progress: &Progress) {
     let mut rank = Rank::attach(CATALOG, &common::rank_process(manager, number)).unwrap();
     let members: Vec<String> = (0..RANKS).map(|rank| format!("rank{rank}")).collect();
     let asked = (number == 0).then(|| {
         let client = rank.control().clone();
         client.wait_for_nodes(&members, 1, LIMIT).unwrap();
-        let parameters = [("group.mtu", 1024), ("group.message", 4), ("group.window", 4)];
+        let parameters = [("group.mtu", *mtu), ("group.message", 4), ("group.window", 4)];
         let parameters = parameters.map(|(key, value)| (key, Value::from(value)));
         let (design, settings) = common::design(design, FabricKind::Tree, &parameters);
         let request =
@@ -177,23 +186,23 @@ fn switch(manager: SocketAddr, design: &str, loss: f64) -> ProcessOptions {
 }
 
 /// Three ranks run all jobs, one of them in Python, and all results are right.
-fn take_part(design: &'static str, loss: f64) {
+fn take_part(case: &Case) {
+    let Case { design, loss, ref jobs, .. } = *case;
     let _alone = common::alone();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = ManagerServer::start(listener, CATALOG, ServerConfig::default()).unwrap();
     let manager = server.address();
-    let (stop, progress, jobs) = (AtomicBool::new(false), Progress::default(), jobs());
-    let mut foreign = Foreign::start(manager);
+    let (stop, progress) = (AtomicBool::new(false), Progress::default());
+    let (mut foreign, snapshot) = (Foreign::start(manager), SwitchSnapshot::default());
     thread::scope(|scope| {
         let switch = switch(manager, design, loss);
-        let stop = &stop;
-        let running =
-            scope.spawn(move || serve_switch(CATALOG, &switch, stop, &SwitchSnapshot::default()).unwrap());
+        let (stop, snapshot) = (&stop, &snapshot);
+        let running = scope.spawn(move || serve_switch(CATALOG, &switch, stop, snapshot).unwrap());
         let ours = [0, 2].map(|number| {
-            let (jobs, progress) = (&jobs, &progress);
-            scope.spawn(move || run_ours(manager, (design, number), jobs, progress))
+            let progress = &progress;
+            scope.spawn(move || run_ours(manager, number, case, progress))
         });
-        let printed = foreign.run(&jobs);
+        let printed = foreign.run(jobs);
         progress.foreign_is_done.store(true, Ordering::Relaxed);
         let ended: Vec<_> = ours.map(|rank| rank.join()).into();
         stop.store(true, Ordering::Relaxed);
@@ -207,28 +216,44 @@ fn take_part(design: &'static str, loss: f64) {
         assert_eq!(printed.len(), jobs.len(), "lines that the rank in Python has printed");
     });
     assert!(foreign.0.wait().unwrap().success(), "the rank in Python ends with its group");
+    let lost = snapshot.counts().dropped.get("injected-loss").copied().unwrap_or(0);
+    assert_eq!(lost > 20, loss > 0.0, "{lost} frames were lost on their way to the switch");
 }
 
 #[test]
 fn a_rank_in_python_takes_part_in_mode_ii() {
     need!(program("python3", "python3"));
-    take_part("epic-2", 0.0);
+    take_part(&Case { design: "epic-2", mtu: 1024, loss: 0.0, jobs: jobs() });
 }
 
 #[test]
 fn a_rank_in_python_takes_part_in_mode_iii() {
     need!(program("python3", "python3"));
-    take_part("epic-3", 0.0);
+    take_part(&Case { design: "epic-3", mtu: 1024, loss: 0.0, jobs: jobs() });
 }
 
 #[test]
 fn a_rank_in_python_repairs_what_mode_ii_loses() {
     need!(program("python3", "python3"));
-    take_part("epic-2", 0.01);
+    take_part(&Case { design: "epic-2", mtu: 1024, loss: 0.01, jobs: jobs() });
 }
 
 #[test]
 fn a_rank_in_python_repairs_what_mode_iii_loses() {
     need!(program("python3", "python3"));
-    take_part("epic-3", 0.01);
+    take_part(&Case { design: "epic-3", mtu: 1024, loss: 0.01, jobs: jobs() });
+}
+
+#[test]
+fn a_rank_in_python_cuts_a_long_vector_as_ours_do() {
+    need!(program("python3", "python3"));
+    // More packets than a control message can announce.
+    let mtu = 4;
+    assert!(BYTES > usize::from(mtu) * usize::from(MAX_DATA_PACKETS));
+    let is_meant = |job: &Job| {
+        let whole = [Collective::AllReduce, Collective::Reduce { root: RankNumber(FOREIGN) }];
+        whole.contains(&job.collective)
+    };
+    let jobs = jobs().into_iter().filter(is_meant).take(2).collect();
+    take_part(&Case { design: "epic-3", mtu, loss: 0.0, jobs });
 }

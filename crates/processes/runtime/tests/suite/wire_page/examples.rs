@@ -125,8 +125,8 @@ fn netreduce_frame() -> String {
         rest = after;
         part
     };
-    let [ethernet, grh, bth, reth, netreduce, elements] =
-        [ETHERNET, GRH, BTH, RETH, NETREDUCE, 16].map(&mut cut);
+    let [ethernet, grh, bth, reth, netreduce] = [ETHERNET, GRH, BTH, RETH, NETREDUCE].map(&mut cut);
+    let (elements, icrc) = rest.split_at(rest.len() - ICRC);
     block(&[
         ("Ethernet", ethernet),
         ("GRH", grh),
@@ -134,7 +134,7 @@ fn netreduce_frame() -> String {
         ("RETH", reth),
         ("NetReduce", netreduce),
         ("elements", elements),
-        ("ICRC", &bytes[bytes.len() - ICRC..]),
+        ("ICRC", icrc),
     ])
 }
 

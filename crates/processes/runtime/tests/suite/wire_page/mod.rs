@@ -16,15 +16,22 @@ fn root() -> PathBuf {
 /// What the page has between its marks, by name.
 type Parts = BTreeMap<&'static str, String>;
 
+/// A part of a frame that is longer than this is shown by its beginning.
+const LONGEST: usize = 64;
+
 /// Bytes by what they are, as the page shows them: sixteen to a line.
 fn block(rows: &[(&str, &[u8])]) -> String {
     let mut text = String::from("```text\n");
     for (name, bytes) in rows {
         let mut name = *name;
-        for line in bytes.chunks(16) {
+        let shown = if bytes.len() > LONGEST { &bytes[..16] } else { bytes };
+        for line in shown.chunks(16) {
             let hex: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();
             writeln!(text, "{name:<12}{}", hex.join(" ")).unwrap();
             name = "";
+        }
+        if shown.len() < bytes.len() {
+            writeln!(text, "{:12}... {} more", "", bytes.len() - shown.len()).unwrap();
         }
     }
     text.push_str("```\n");

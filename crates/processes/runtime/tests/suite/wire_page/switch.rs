@@ -1,14 +1,13 @@
 //! What a switch does in each state at each event, in Mode-II and Mode-III, as tables that the code fills in; and the queue pair's, which
 //! its own tests hold to the code.
 
-use super::{Parts, root};
+use super::{Parts, root, table};
 use quincunx_collective::{DataType, Numbers, Rank, ReduceOp, Reduction};
 use quincunx_design::{Copies, Datapath, DatapathSink, DatapathTimer};
 use quincunx_engine::Frame;
 use quincunx_epic::{Agreement, ControlMessage, EdgeConfig, GroupConfig, IncEngine, Mode, Pattern};
 use quincunx_units::{Duration, Instant, Packets};
 use quincunx_wire::{Aeth, Endpoint, NakCode, Operation, Position, Psn, QpNumber, RoceHeader, Syndrome};
-use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
 
 type Switch = IncEngine<Numbers>;
@@ -161,7 +160,6 @@ const NAK: Syndrome = Syndrome::Nak(NakCode::SequenceError);
 
 fn fire(switch: &mut Switch, timer: DatapathTimer) -> Seen {
     let mut seen = Seen::default();
-    // Of slots that are wanted afterwards the first is used.
     switch.handle_timer(Instant::ZERO, timer, &mut seen);
     seen
 }
@@ -232,10 +230,12 @@ fn last(ranks: &[u16]) -> u16 {
     *ranks.last().expect("somebody sends and somebody receives")
 }
 
+const OF_LAST_SOURCE: &str = "data 1 of the last source";
+
 const EVENTS: [Event; 9] = [
     ("control 0 of source 0", |switch, flow| control(switch, 0, flow.pattern)),
     ("data 1 of source 0", |switch, _| data(switch, 0, 1)),
-    ("data 1 of the last source", |switch, flow| data(switch, last(flow.sources), 1)),
+    (OF_LAST_SOURCE, |switch, flow| data(switch, last(flow.sources), 1)),
     ("data 2 of source 0, before 1 where that has not come", |switch, _| data(switch, 0, 2)),
     ("a question of source 0 behind 1", |switch, _| come(switch, 0, 1, Operation::QUESTION, &[])),
     ("ACK 1 of the last sink", |switch, flow| answer(switch, last(flow.sinks), 1, ACK)),
@@ -248,31 +248,32 @@ const EVENTS: [Event; 9] = [
     }),
 ];
 
-/// The table of a mode and a pattern.
+/// The table of a mode and a pattern. A state that is the same as one before it has no column, nor has an event a row that is another one
+/// where there is one source.
 fn transitions(mode: Mode, flow: &Flow) -> String {
-    let mut text = String::from("| event |");
-    for (name, _) in STATES {
-        write!(text, " {name} |").unwrap();
-    }
-    text.push_str("\n|---|");
-    text.push_str(&"---|".repeat(STATES.len()));
-    text.push('\n');
-    let canonical = STATES.map(|(name, make)| (name, make(mode, flow)));
-    for (name, event) in EVENTS {
-        write!(text, "| {name} |").unwrap();
-        for (state, before) in &canonical {
-            let mut switch = before.clone();
-            let mut cell = event(&mut switch, flow).words();
-            let after = canonical.iter().find(|(_, other)| *other == switch);
-            if let Some((after, _)) = after.filter(|(after, _)| after != state) {
-                cell = if cell == "-" { String::new() } else { cell + ", " };
-                write!(cell, "to {after}").unwrap();
-            }
-            write!(text, " {cell} |").unwrap();
+    let mut states: Vec<(&str, Switch)> = Vec::new();
+    for (name, make) in STATES {
+        let switch = make(mode, flow);
+        if states.iter().all(|(_, other)| *other != switch) {
+            states.push((name, switch));
         }
-        text.push('\n');
     }
-    text
+    let row = |(name, event): &Event| {
+        let mut row = vec![(*name).to_owned()];
+        for (_, before) in &states {
+            let mut switch = before.clone();
+            let mut words = event(&mut switch, flow).words();
+            if let Some((after, _)) = states.iter().find(|(_, other)| *other == switch && switch != *before) {
+                words = if words == "-" { format!("to {after}") } else { format!("{words}, to {after}") };
+            }
+            row.push(words);
+        }
+        row
+    };
+    let has_row = |(name, _): &&Event| flow.sources.len() > 1 || *name != OF_LAST_SOURCE;
+    let rows: Vec<_> = EVENTS.iter().filter(has_row).map(row).collect();
+    let columns: Vec<&str> = std::iter::once("event").chain(states.iter().map(|(name, _)| *name)).collect();
+    table(&columns, &rows)
 }
 
 /// Parts of the page, by name.
