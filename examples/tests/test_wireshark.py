@@ -1,6 +1,8 @@
 """The dissector in examples/wireshark: tshark shows with it what each design's frames are, and what is wrong with those that are."""
 
 import json
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -8,8 +10,10 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "rank"))
 import needs
 import program
+import rank
 
 SCRIPT = program.EXAMPLES / "wireshark/quincunx.lua"
 VECTORS = program.ROOT / "vectors"
@@ -32,6 +36,29 @@ DESIGNS = {
 }
 
 
+# Link types of captures.
+ETHERNET, USER0 = 1, 147
+# Two ranks and their switch.
+RANKS, SWITCH = ("10.0.0.1", "10.0.0.2"), "10.0.1.1"
+
+
+def frame(source: str, opcode: int, psn: int, extension: str = "", payload: bytes = b"") -> bytes:
+    """A frame of a rank's to its switch."""
+    body = struct.pack(">BBHII", opcode, 0x40, 0xFFFF, 0x100, psn) + bytes.fromhex(extension) + payload
+    datagram = body + rank.invariant_crc(source, SWITCH, rank.PORT, body)
+    ends = socket.inet_aton(source) + socket.inet_aton(SWITCH)
+    ip = struct.pack(">BBHHHBBH", 0x45, 0, 28 + len(datagram), 0, 0x4000, 64, 17, 0) + ends
+    return bytes(12) + b"\x08\0" + ip + struct.pack(">HHHH", rank.PORT, rank.PORT, 8 + len(datagram), 0) + datagram
+
+
+def write(folder: str, frames: list[bytes], link: int = ETHERNET) -> Path:
+    """A capture of the classic format."""
+    capture = Path(folder, "made.pcap")
+    head = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 16, link)
+    capture.write_bytes(head + b"".join(struct.pack("<IIII", 0, 0, len(one), len(one)) + one for one in frames))
+    return capture
+
+
 def simulate(folder: str, design: str, collective: str, fabric: str, *more: str) -> Path:
     """The capture of a simulation whose results are right."""
     capture = Path(folder, "run.pcapng")
@@ -46,7 +73,7 @@ def dissect(capture: Path) -> list[dict[str, list[str]]]:
     """What the dissector says of each frame, by field."""
     arguments = [word for name in FIELDS for word in ("-e", f"quincunx.{name}")]
     ended = subprocess.run(
-        ["tshark", "-X", f"lua_script:{SCRIPT}", "-r", str(capture), "-T", "json", *arguments],
+        ["tshark", "-2", "-X", f"lua_script:{SCRIPT}", "-r", str(capture), "-T", "json", *arguments],
         text=True,
         capture_output=True,
         timeout=SIMULATION_SECONDS,
@@ -98,16 +125,46 @@ class DissectorTest(unittest.TestCase):
                 self.assertIn("sent again", said(frames, "wrong"))
                 self.assertIn("NAK: a packet is missing", said(frames, "wrong"))
 
-    def test_a_byte_that_was_changed_on_the_way_is_seen(self) -> None:
-        for name, at in (("rxe.pcap", 100), ("rxe-ipv6.pcap", 120)):
+    def test_a_byte_that_was_changed_on_the_way_is_seen_and_no_other_frame_is_wrong(self) -> None:
+        for name in ("rxe.pcap", "rxe-rc-send.pcap", "rxe-ipv6.pcap"):
             with self.subTest(capture=name):
                 changed = bytearray((VECTORS / name).read_bytes())
-                changed[24 + 16 + at] ^= 1
+                # The first frame's 200th byte, behind the headers of file and frame.
+                changed[24 + 16 + 200] ^= 1
                 capture = Path(self.folder, name)
                 capture.write_bytes(changed)
-                frames = dissect(capture)
-                self.assertEqual(frames[0]["wrong"], ["the invariant CRC is wrong"])
-                self.assertEqual(said(frames[1:], "wrong"), set())
+                crc = "the invariant CRC is wrong"
+                self.assertEqual([frame["wrong"] == [crc] for frame in dissect(capture)].index(True), 0)
+                self.assertNotIn(crc, said(dissect(capture)[1:], "wrong"))
+                self.assertNotIn(crc, said(dissect(VECTORS / name), "wrong"))
+
+
+    def test_ranks_that_call_different_collectives_are_seen(self) -> None:
+        frames = [frame(RANKS[0], 5, 7, "00000001"), frame(RANKS[1], 5, 7, "00000001")]
+        frames += [frame(RANKS[0], 4, 8, "", bytes(4)), frame(RANKS[1], 4, 8, "", bytes(4))]
+        # The one calls an AllReduce of f32, the other of i32.
+        frames += [frame(RANKS[0], 5, 9, "00000001"), frame(RANKS[1], 5, 9, "01800001")]
+        wrong = [one["wrong"] for one in dissect(write(self.folder, frames))]
+        self.assertEqual(wrong, [[], [], [], [], [], ["disagreement: others have sent control message 00000001"]])
+
+    def test_a_control_message_that_makes_no_sense_is_seen(self) -> None:
+        # The first frame shows that EPIC is spoken there; no type has number 15.
+        frames = [frame(RANKS[0], 5, 7, "00000000"), frame(RANKS[0], 5, 8, "07800001")]
+        self.assertEqual(dissect(write(self.folder, frames))[1]["wrong"], ["control message 07800001 makes no sense"])
+
+    def test_data_that_no_control_message_announces_is_seen(self) -> None:
+        frames = [frame(RANKS[0], 5, 7, "00000001"), frame(RANKS[0], 4, 9, "", bytes(4))]
+        self.assertEqual(dissect(write(self.folder, frames))[1]["wrong"], ["no control message announces it"])
+
+    def test_words_about_locks_are_shown_with_the_number_of_the_group(self) -> None:
+        shown = dissect(write(self.folder, [frame(RANKS[0], 0x65, 0, "00000007 00000011 60000003")]))[0]
+        self.assertEqual((shown["group"], shown["part"]), (["7"], ["granted, invocation 3"]))
+
+    def test_a_packet_of_the_memory_fabric_that_is_cut_off_is_seen(self) -> None:
+        header = bytes.fromhex("380000080000000010000008 00002a62")
+        frames = [header + b"eight by", header + b"seven b"]
+        wrong = [one["wrong"] for one in dissect(write(self.folder, frames, USER0))]
+        self.assertEqual(wrong, [[], ["7 bytes behind the header where it announces 8"]])
 
 
 if __name__ == "__main__":

@@ -3,9 +3,11 @@
 --   tshark -X lua_script:examples/wireshark/quincunx.lua -r run.pcapng -Y quincunx.wrong -T fields -e frame.number -e quincunx.info
 --
 -- Which group a frame is of, and which part of its collective, follows from the control messages that the capture has seen before it. Groups
--- are numbered in the order in which they are seen; only locks carry a group's own number.
+-- are numbered in the order in which they are seen; only locks carry a group's own number. Two parts of a tree are seen to be one group when
+-- they meet: with -2 tshark reads all before it prints.
 
 local bit = bit32 or bit
+local unpack = table.unpack or unpack
 local band, bor, bxor, lshift, rshift = bit.band, bit.bor, bit.bxor, bit.lshift, bit.rshift
 
 local proto = Proto("quincunx", "Quincunx")
@@ -137,22 +139,48 @@ local function group_of_hosts(source, destination)
     return group
 end
 
--- The group of a connection whose first control message this is: one that has had the same, and no other connection between these two.
-local function group_of_control(frame, immediate)
-    local pair = frame.source .. ">" .. frame.destination
-    for _, group in ipairs(groups) do
-        local near = group.addresses and (group.addresses[frame.source] or group.addresses[frame.destination])
-        local announced = near and group.announced[frame.psn]
-        if announced == immediate and not group.pairs[pair] then
-            group.pairs[pair] = frame.queue_pair
-            group.addresses[frame.source], group.addresses[frame.destination] = true, true
+-- What a group has become: one that turns out to be a part of another is that one.
+local function resolve(group)
+    while group and group.into do
+        group = group.into
+    end
+    return group
+end
+
+-- Makes two groups one, unless both have a connection between the same two nodes; the one that remains.
+local function join(group, other)
+    for pair in pairs(other.pairs) do
+        if group.pairs[pair] then
             return group
         end
     end
-    local group = { number = #groups + 1, announced = {}, pairs = { [pair] = frame.queue_pair } }
-    group.addresses = { [frame.source] = true, [frame.destination] = true }
-    groups[group.number] = group
+    for _, name in ipairs({ "pairs", "addresses", "announced" }) do
+        for key, value in pairs(other[name]) do
+            group[name][key] = value
+        end
+    end
+    group.terminates = group.terminates or other.terminates
+    other.into = group
     return group
+end
+
+-- The group of a connection whose first control message this is: those that have had the same, and no other connection between these two.
+local function group_of_control(frame, immediate)
+    local pair = frame.source .. ">" .. frame.destination
+    local found
+    for _, group in ipairs(groups) do
+        local near = group.pairs and not group.into and (group.addresses[frame.source] or group.addresses[frame.destination])
+        if near and group.announced[frame.psn] == immediate and not group.pairs[pair] then
+            found = found and join(found, group) or group
+        end
+    end
+    if not found then
+        found = { number = #groups + 1, announced = {}, pairs = {}, addresses = {} }
+        groups[found.number] = found
+    end
+    found.pairs[pair] = frame.queue_pair
+    found.addresses[frame.source], found.addresses[frame.destination] = true, true
+    return found
 end
 
 -- What is known of a direction of a connection.
@@ -169,7 +197,7 @@ local function group_of_answer(frame)
     local there = frame.destination .. ">" .. frame.source
     local back = frame.source .. ">" .. frame.destination
     for _, group in ipairs(groups) do
-        if group.pairs and group.pairs[there] and (group.pairs[back] or frame.queue_pair) == frame.queue_pair then
+        if group.pairs and not group.into and group.pairs[there] and (group.pairs[back] or frame.queue_pair) == frame.queue_pair then
             return group
         end
     end
@@ -194,7 +222,7 @@ local function send(frame, found)
         connection.is_hosts = not message
         connection.group = message and group_of_control(frame, frame.immediate) or group_of_hosts(frame.source, frame.destination)
     end
-    found.group = connection.group.number
+    found.group = connection.group
     if connection.is_hosts then
         found.collective = "among hosts"
         return
@@ -204,7 +232,7 @@ local function send(frame, found)
         return
     end
     if message then
-        local group = connection.group
+        local group = resolve(connection.group)
         local announced = group.announced[frame.psn]
         -- Where connections end at the switch, each has numbers of its own.
         if announced and announced ~= frame.immediate and not group.terminates then
@@ -234,7 +262,7 @@ end
 local function answer(frame, found)
     local kind, value = rshift(frame.syndrome, 5), band(frame.syndrome, 31)
     local group = group_of_answer(frame)
-    found.group = group and group.number or members[frame.source] and members[frame.source].number
+    found.group = group or members[frame.source]
     if kind == 0 then
         found.part = ("all up to %d"):format(frame.psn)
         if group and value ~= 31 then
@@ -255,7 +283,7 @@ end
 local function write(frame, tvb, found)
     local connection = connection_of(frame)
     local group = group_of_hosts(frame.source, frame.destination)
-    found.group = group.number
+    found.group = group
     local at = frame.payload
     if frame.length >= 20 and (frame.opcode == 6 or frame.opcode == 0x0b or frame.opcode == 0x0a) and tvb(at, 4):uint() == 0x514e5231 then
         local message = { first = frame.psn, number = tvb(at + 4, 4):uint(), frames = tvb(at + 10, 2):uint(), collective = tvb(at + 16, 4):uint() }
@@ -318,8 +346,7 @@ local function roce(tvb, kind, network, bth, ends, source, destination)
     if opcode == 1 and frame.length == 0 then
         found.primitive = "question"
         found.part = ("what has arrived up to %d"):format(frame.psn)
-        local group = connection_of(frame).group
-        found.group = group and group.number
+        found.group = connection_of(frame).group
     elseif opcode <= 5 then
         send(frame, found)
     elseif opcode <= 0x0b then
@@ -329,7 +356,7 @@ local function roce(tvb, kind, network, bth, ends, source, destination)
         answer(frame, found)
     elseif opcode == 0x65 then
         local word = LOCK_WORDS[rshift(frame.immediate, 29)]
-        found.group = tvb(bth + 12, 4):uint()
+        found.group = { number = tvb(bth + 12, 4):uint() }
         found.collective = "locks"
         found.part = word and ("%s, invocation %d"):format(word, band(frame.immediate, 0x1fffffff))
         if not word then
@@ -337,13 +364,7 @@ local function roce(tvb, kind, network, bth, ends, source, destination)
         end
     end
     if opcode <= 0x0b and found.primitive ~= "question" then
-        local interface = interface_id()
-        local key = ("%s %s %d"):format(interface and tostring(interface) or "-", connection_of(frame).key, frame.psn)
-        -- Numbers come round after 2^24 packets, which no capture of ours has.
-        if seen[key] then
-            found.wrong[#found.wrong + 1] = "sent again"
-        end
-        seen[key] = true
+        found.sent = ("%s %d"):format(connection_of(frame).key, frame.psn)
     end
     return found
 end
@@ -399,25 +420,42 @@ local function flit(tvb)
     return found
 end
 
+-- Whether a packet was on the same link before. Which link that is Wireshark says when it shows a frame, not when it first reads it. Numbers come
+-- round after 2^24 packets, which no capture of ours has.
+local function is_sent_again(found, number)
+    local interface = interface_id()
+    if not found.sent or not interface then
+        return false
+    end
+    local key = tostring(interface) .. " " .. found.sent
+    seen[key] = math.min(seen[key] or number, number)
+    return seen[key] < number
+end
+
 local function show(found, tvb, pinfo, tree)
     local parts = {}
-    if found.group then
-        parts[1] = "group " .. found.group
+    local group = resolve(found.group)
+    if group then
+        parts[1] = "group " .. group.number
     end
     parts[#parts + 1] = found.collective
     parts[#parts + 1] = found.part
     parts[#parts + 1] = found.primitive
     local info = table.concat(parts, ", ")
     local branch = tree:add(proto, tvb(), "Quincunx: " .. info)
-    if found.group then
-        branch:add(f.group, tostring(found.group)):set_generated()
+    if group then
+        branch:add(f.group, tostring(group.number)):set_generated()
     end
     for _, name in ipairs({ "collective", "primitive", "part" }) do
         if found[name] then
             branch:add(f[name], found[name]):set_generated()
         end
     end
-    for _, wrong in ipairs(found.wrong) do
+    local all = { unpack(found.wrong) }
+    if is_sent_again(found, pinfo.number) then
+        all[#all + 1] = "sent again"
+    end
+    for _, wrong in ipairs(all) do
         branch:add(f.wrong, wrong):set_generated()
         branch:add_expert_info(PI_PROTOCOL, PI_WARN, wrong)
         info = info .. " [" .. wrong .. "]"
