@@ -30,7 +30,13 @@ DESIGNS = {
     "multiwrite": ("all_gather", "mesh-2x2", "MultiWrite"),
     "ring": ("all_reduce", "star-3", "among hosts"),
     "tree": ("all_reduce", "star-3", "among hosts"),
+    "double-tree": ("all_reduce", "star-3", "among hosts"),
+    "halving-doubling": ("all_reduce", "star-4", "among hosts"),
+    "direct": ("all_reduce", "star-3", "among hosts"),
+    "unicast-multipath": ("all_gather", "mesh8", "writes"),
+    "ring-rq": ("all_reduce", "scin-dgx8", "memory fabric"),
     "scin": ("all_reduce", "scin-dgx8", "memory fabric"),
+    "scin-inq": ("all_reduce", "scin-dgx8", "memory fabric"),
     "nvls": ("all_reduce", "scin-dgx8", "memory fabric"),
     "cais": ("all_gather", "cais-dgx8", "memory fabric"),
 }

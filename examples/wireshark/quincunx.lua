@@ -50,10 +50,10 @@ local OPERAND = { [5] = true, [6] = true, [9] = true, [10] = true }
 local PAYLOAD = { [2] = true, [3] = true, [8] = true, [10] = true, [11] = true, [12] = true }
 
 -- What the capture has said so far.
-local groups, connections, members, seen, results, locks
+local groups, connections, members, writers, seen, results
 
 function proto.init()
-    groups, connections, members, seen, results, locks = {}, {}, {}, {}, {}, {}
+    groups, connections, members, writers, seen, results = {}, {}, {}, {}, {}, {}
 end
 
 local crc_table = {}
@@ -214,9 +214,18 @@ local function ranks_of(immediate)
     return table.concat(ranks, ", ")
 end
 
+-- EPIC writes nowhere: nodes that do speak another language, MultiWrite's say. What they had sent before looked like a control message.
+local function is_among_writers(frame)
+    return writers[frame.source] and writers[frame.destination]
+end
+
 -- A message of EPIC's, or one between hosts: what it is a part of.
 local function send(frame, found)
     local connection = connection_of(frame)
+    found.between = frame
+    if not connection.is_hosts and is_among_writers(frame) then
+        connection.is_hosts, connection.group = true, group_of_hosts(frame.source, frame.destination)
+    end
     local message = frame.opcode == 5 and frame.length == 0 and not connection.is_hosts and control_message(frame.immediate)
     if not connection.group then
         connection.is_hosts = not message
@@ -283,6 +292,7 @@ end
 local function write(frame, tvb, found)
     local connection = connection_of(frame)
     local group = group_of_hosts(frame.source, frame.destination)
+    writers[frame.source], writers[frame.destination] = true, true
     found.group = group
     local at = frame.payload
     if frame.length >= 20 and (frame.opcode == 6 or frame.opcode == 0x0b or frame.opcode == 0x0a) and tvb(at, 4):uint() == 0x514e5231 then
@@ -433,6 +443,9 @@ local function is_sent_again(found, number)
 end
 
 local function show(found, tvb, pinfo, tree)
+    if found.between and is_among_writers(found.between) then
+        found.collective, found.part, found.wrong, found.between = "among hosts", nil, {}, nil
+    end
     local parts = {}
     local group = resolve(found.group)
     if group then
