@@ -45,6 +45,8 @@ PARTS = {
         "A design of your own": "examples/own-design/README.md",
         "Measured beside what people use": "benches/README.md",
         "The switch as hardware": "rtl/allreduce_switch/README.md",
+        "The wire, for those who build the other end": "docs/wire.md",
+        "A rank of your own, in Python": "examples/rank/README.md",
         "Earlier systems' rules": "crates/studies/check/src/prior_systems/verdicts.md",
     },
     "How it is built": {
