@@ -93,6 +93,8 @@ fn a_relay_that_is_behind_makes_its_peers_wait() {
         nodes.writers[1].relay(&mut nodes.ports[1]).unwrap();
     }
     assert_eq!(receivers(&nodes), [2; 4]);
+    let slots: Vec<_> = nodes.delivered.iter().map(|(_, _, slot, _)| *slot).collect();
+    assert_eq!(slots, [0, 1, 2, 3], "what has waited longest goes first");
 }
 
 #[test]
