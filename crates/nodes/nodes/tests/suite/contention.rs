@@ -447,28 +447,42 @@ fn what_makes_no_sense_is_refused_before_anybody_is_asked() {
     assert!(net.flights.is_empty(), "nobody was asked");
 }
 
+/// The switch's first edge, as it is told about locks.
+fn first_edge() -> ConnectionContext {
+    let switch = contexts(&EPIC_3, 1).into_iter().find(|(member, _)| matches!(member, Member::Switch(_)));
+    switch.unwrap().1.contention.unwrap().edges.remove(0)
+}
+
+/// Why the switch drops a word about locks that comes by `port` for that edge.
+fn dropped_word(net: &mut Net, port: u16, source: Endpoint, key: u32, bits: u32) -> Vec<NodeDrop> {
+    let local = first_edge().local;
+    let deth = Deth { queue_key: key, source_qp: source.qp };
+    let operation = Operation::DatagramSendOnlyImmediate(deth, bits);
+    let header = RoceHeader::new(source.ip, local.ip, local.qp, Psn::new(0), operation);
+    let frame = Frame { header: &header, payload: &[][..] };
+    let did = net.switch.step(Instant::ZERO, |switch, did| {
+        switch.handle_frame(Instant::ZERO, PortId(port), frame, did);
+    });
+    did.dropped
+}
+
 #[test]
 fn a_word_about_locks_counts_only_from_the_neighbour_of_the_edge() {
     let mut net = Net::new(&EPIC_3, 1, 0);
-    let edge = contexts(&EPIC_3, 1).into_iter().find(|(member, _)| matches!(member, Member::Switch(_)));
-    let edge = edge.unwrap().1.contention.unwrap().edges.remove(0);
-    let word = |source: Endpoint, key: u32, bits: u32| {
-        let deth = Deth { queue_key: key, source_qp: source.qp };
-        let operation = Operation::DatagramSendOnlyImmediate(deth, bits);
-        RoceHeader::new(source.ip, edge.local.ip, edge.local.qp, Psn::new(0), operation)
-    };
-    let mut hand = |port: u16, header: RoceHeader| {
-        let frame = Frame { header: &header, payload: &[][..] };
-        let did = net.switch.step(Instant::ZERO, |switch, did| {
-            switch.handle_frame(Instant::ZERO, PortId(port), frame, did);
-        });
-        did.dropped
-    };
-    let other = Endpoint { ip: edge.remote.ip, qp: QpNumber::new(7) };
-    assert_eq!(hand(0, word(other, 1, 1)), [NodeDrop::ForeignSource]);
-    assert_eq!(hand(0, word(edge.remote, 2, 1)), [NodeDrop::ForeignSource]);
-    assert_eq!(hand(0, word(edge.remote, 1, 7 << 29 | 1)), [NodeDrop::NoNews]);
-    assert_eq!(hand(0, word(edge.remote, 1, 3 << 29 | 1)), [NodeDrop::NoNews], "children give no verdicts");
-    assert_eq!(hand(1, word(edge.remote, 1, 1)), [NodeDrop::ForeignPort]);
-    assert_eq!(hand(0, word(edge.remote, 1, 1)), []);
+    let remote = first_edge().remote;
+    let other = Endpoint { ip: remote.ip, qp: QpNumber::new(7) };
+    let mut dropped = |port, source, key, bits| dropped_word(&mut net, port, source, key, bits);
+    assert_eq!(dropped(0, other, 1, 1), [NodeDrop::ForeignSource]);
+    assert_eq!(dropped(0, remote, 2, 1), [NodeDrop::ForeignSource]);
+    assert_eq!(dropped(0, remote, 1, 7 << 29 | 1), [NodeDrop::NoNews]);
+    assert_eq!(dropped(0, remote, 1, 3 << 29 | 1), [NodeDrop::NoNews], "children give no verdicts");
+    assert_eq!(dropped(1, remote, 1, 1), [NodeDrop::ForeignPort]);
+    assert_eq!(dropped(0, remote, 1, 1), []);
+}
+
+#[test]
+fn a_word_about_locks_of_a_group_that_was_removed_is_for_nobody() {
+    let mut net = Net::new(&EPIC_3, 1, 0);
+    net.command_switch(SwitchCommand::Remove(GroupId(1)));
+    assert_eq!(dropped_word(&mut net, 0, first_edge().remote, 1, 1), [NodeDrop::ForeignQueuePair]);
 }
