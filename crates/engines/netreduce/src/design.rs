@@ -109,6 +109,11 @@ impl NetReduceParams {
         Shape { ports, flows, frames, payload: self.group.mtu.as_usize() }
     }
 
+    /// A payload of each rank and the sum, for each place.
+    fn switch_memory(&self, ports: u16) -> ByteCount {
+        self.group.mtu * ((u64::from(ports) + 1) * self.shape(ports).places() as u64)
+    }
+
     const fn data_type(&self) -> DataType {
         if self.aggregation.floating { DataType::F32 } else { DataType::I32 }
     }
@@ -200,14 +205,12 @@ impl Design for NetReduceDesign {
         let to_next = |rank| {
             Connection::new((Member::Rank(Rank(rank)), 0), (Member::Rank(Rank((rank + 1) % ranks)), 1))
         };
-        let shape = params.shape(ranks);
-        let places = shape.places() as u64;
         let connections = (0..ranks).map(to_next).collect();
         Ok(Plan {
             switches: vec![SwitchPlan {
                 node,
                 role: (),
-                memory: params.group.mtu * (u64::from(ranks) + 1) * places,
+                memory: params.switch_memory(ranks),
                 passes: (0..usize::from(ranks)).collect(),
             }],
             remote_write: true,
@@ -247,7 +250,17 @@ impl Design for NetReduceDesign {
     ) -> Result<SwitchPart<P>, Refusal> {
         params.check()?;
         let group = context.group()?;
-        let shape = params.shape(group.connections.len() as u16);
+        let ports = group.connections.len() as u16;
+        // What the manager has booked bounds what is allocated here.
+        let needed = params.switch_memory(ports);
+        if needed > group.memory {
+            return Err(Refusal::new(
+                format!("{needed} of memory, booked for the group"),
+                group.memory,
+                "run the same version at both ends",
+            ));
+        }
+        let shape = params.shape(ports);
         let ranks = group.connections.iter().map(|connection| connection.remote.ip).collect();
         let AggregationSwitch { sum_latency, repeat_latency, forward_latency, .. } = params.aggregation;
         let config = NetReduceDatapathConfig {

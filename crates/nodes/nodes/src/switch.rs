@@ -477,6 +477,12 @@ impl<P: Payload> Engine for Switch<P> {
 
     fn assert_invariants(&self) {
         self.recorder.assert_invariants();
+        let of_queue_pairs = self.lookup.values().chain(self.lock_edges.values());
+        let of_addresses = self.transparent_edges.values().chain(self.replies.values());
+        for (id, index) in of_queue_pairs.chain(of_addresses) {
+            let edges = self.groups.get(id).map_or(0, |group| group.edges.len());
+            assert!(usize::from(*index) < edges, "what is looked up is an edge of a group that is here");
+        }
         for group in self.groups.values() {
             if let Some((_, locks)) = &group.locks {
                 locks.assert_invariants(&self.recorder);

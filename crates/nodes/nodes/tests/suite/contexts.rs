@@ -9,6 +9,7 @@ use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_epic::{EPIC_1, EPIC_2, EPIC_3};
 use quincunx_fabric::IncTree;
 use quincunx_multiwrite::{MULTIWRITE, WRITES};
+use quincunx_netreduce::NETREDUCE;
 use quincunx_nodes::{Host, HostCommand, Switch, SwitchCommand, host_group, switch_group};
 use quincunx_ring::{DIRECT, RING, TREE};
 use quincunx_units::{ByteCount, Duration, Instant};
@@ -40,6 +41,8 @@ fn designs() -> Vec<(&'static dyn AnyDesign, FabricKind, Placement)> {
     let on_tree: [&'static dyn AnyDesign; 6] = [&EPIC_1, &EPIC_2, &EPIC_3, &RING, &TREE, &DIRECT];
     let mut all: Vec<_> =
         on_tree.into_iter().map(|design| (design, FabricKind::Tree, tree.clone())).collect();
+    let star = IncTree::from_shape(&"star-4".parse().unwrap());
+    all.push((&NETREDUCE, FabricKind::Tree, Placement::new(4, Some(star), longest)));
     all.push((&MULTIWRITE, FabricKind::Mesh, mesh));
     all.push((&WRITES, FabricKind::Mesh, writes));
     all
@@ -92,8 +95,9 @@ fn install(design: &dyn AnyDesign, context: &GroupContext) -> Result<(), String>
             node.handle_command(Instant::ZERO, install, &mut Deaf).map_err(|error| line(&error))?;
             node.assert_invariants();
             assert!(ByteCount::new(node.buffer_bytes() as u64) <= context.memory, "more than was booked");
-            node.handle_command(Instant::ZERO, SwitchCommand::Remove(group), &mut Deaf)
-                .map_err(|error| line(&error))
+            let removed = node.handle_command(Instant::ZERO, SwitchCommand::Remove(group), &mut Deaf);
+            node.assert_invariants();
+            removed.map_err(|error| line(&error))
         }
     }
 }
