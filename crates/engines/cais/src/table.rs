@@ -74,6 +74,8 @@ pub(crate) struct Table<P> {
     free: Vec<u32>,
     oldest: u32,
     newest: u32,
+    /// Of the entries that do not wait for their data the one that was not accessed for the longest time, and when it was: what may expire next.
+    settled: Option<(u32, Instant)>,
 }
 
 impl<P: Payload> Table<P> {
@@ -87,6 +89,7 @@ impl<P: Payload> Table<P> {
             free: Vec::new(),
             oldest: NONE,
             newest: NONE,
+            settled: None,
         }
     }
 
@@ -209,11 +212,28 @@ impl<P: Payload> Table<P> {
     /// An entry is accessed: it is the newest now.
     pub(crate) fn touch(&mut self, number: u32, now: Instant) {
         if self.newest == number {
-            self.entries[number as usize].last_access = now;
+            let entry = &mut self.entries[number as usize];
+            entry.last_access = now;
+            let is_settled = entry.status != Status::LoadWait;
+            if is_settled && self.settled.is_none_or(|(first, _)| first == number) {
+                self.settled = Some((number, now));
+            }
             return;
         }
         self.unlink(number);
         self.append(number, now);
+    }
+
+    /// The data of a load have come: it is accessed, and waits no longer.
+    pub(crate) fn fill(&mut self, number: u32, data: P, now: Instant) {
+        let entry = &mut self.entries[number as usize];
+        (entry.status, entry.data) = (Status::LoadReady, data);
+        self.touch(number, now);
+    }
+
+    /// Of the entries that do not wait for their data the one that was not accessed for the longest time, and its last access.
+    pub(crate) const fn first_to_expire(&self) -> Option<(u32, Instant)> {
+        self.settled
     }
 
     /// The entry that was not accessed for the longest time.
@@ -231,6 +251,9 @@ impl<P: Payload> Table<P> {
         let older = core::mem::replace(&mut self.newest, number);
         let entry = &mut self.entries[number as usize];
         (entry.older, entry.newer, entry.last_access) = (older, NONE, now);
+        if entry.status != Status::LoadWait && self.settled.is_none() {
+            self.settled = Some((number, now));
+        }
         match self.entries.get_mut(older as usize) {
             Some(older) => older.newer = number,
             None => self.oldest = number,
@@ -241,6 +264,9 @@ impl<P: Payload> Table<P> {
         let entry = &mut self.entries[number as usize];
         let (older, newer) = (entry.older, entry.newer);
         (entry.older, entry.newer) = (NONE, NONE);
+        if self.settled.is_some_and(|(first, _)| first == number) {
+            self.settled = self.settled_from(newer);
+        }
         match self.entries.get_mut(older as usize) {
             Some(older) => older.newer = newer,
             None => self.oldest = newer,
@@ -249,6 +275,17 @@ impl<P: Payload> Table<P> {
             Some(newer) => newer.older = older,
             None => self.newest = older,
         }
+    }
+
+    /// The first entry from this one on that does not wait for its data.
+    fn settled_from(&self, mut number: u32) -> Option<(u32, Instant)> {
+        while let Some(entry) = self.entries.get(number as usize) {
+            if entry.status != Status::LoadWait {
+                return Some((number, entry.last_access));
+            }
+            number = entry.newer;
+        }
+        None
     }
 
     fn file(&mut self, number: u32) {
@@ -298,6 +335,7 @@ impl<P: Payload> Table<P> {
         let filed = self.places.iter().filter(|&&place| place != 0).count();
         assert_eq!(filed, self.taken(), "every entry that is taken can be found");
         assert!(self.taken() <= self.capacity, "no more entries than there is room for");
+        assert_eq!(self.settled, self.settled_from(self.oldest), "what may expire next");
         let (mut listed, mut next, mut before) = (0, self.oldest(), Instant::ZERO);
         while let Some(number) = next {
             let entry = self.entry(number);

@@ -29,8 +29,11 @@ pub struct SubLayer {
 pub struct Machine {
     /// Accelerators.
     pub ranks: u16,
-    /// Switches, a link of each accelerator to each.
+    /// Switches that are simulated, a link of each accelerator to each.
     pub switches: u16,
+    /// Switches that each of them stands for: all have as many lines of every tile, and one does what the others do. So many times fewer rows of a
+    /// tile are sent than are computed; blocks, their order and their times are those of the whole machine.
+    pub planes: u16,
     /// Of each: its SMs.
     pub sms: u16,
     /// Blocks that an SM holds.
@@ -41,7 +44,7 @@ pub struct Machine {
     pub memory: BitRate,
     /// What normalisations reach of that: forward, backward.
     pub norm_efficiencies: [f64; 2],
-    /// Its L2.
+    /// What its L2 keeps of the planes that are simulated.
     pub l2: ByteCount,
     /// Bytes of an element.
     pub element: u8,

@@ -37,16 +37,21 @@ impl Chance {
     }
 }
 
+/// The lowest rate that there is, over that of others, however far rates drift.
+const LEAST_RATE: f64 = 0.001;
+
 /// The rate at which an accelerator's block scheduler serves a kernel, over that at which it serves others: it wanders, in time that the kernel
-/// computes, from one value to the next that chance gives. A kernel that is alone has all SMs, and whoever waits for its end, or for a barrier, takes
-/// the accelerators together again. So what accelerators drift apart is time (CAIS III-B: "TBs are independently scheduled by the GPU runtime,
+/// computes, from one value to the next that chance gives. A drift of 90 % is a rate from a tenth of the others' to ten times as much, whose
+/// logarithm is uniform: as a ratio of two kernels' rates it is as often for the one as for the other. A kernel that is alone has all SMs, and whoever
+/// waits for its end, or for a barrier, takes the accelerators together again. So what accelerators drift apart is time (CAIS III-B: "TBs are independently scheduled by the GPU runtime,
 /// leading to execution drift across devices"), by every schedule that has kernels compete.
 struct Wander {
     chance: Chance,
-    drift: f64,
+    /// The logarithm of the highest rate.
+    most: f64,
     /// Of a step.
     length: f64,
-    /// Its number, and the rates at its ends.
+    /// Its number, and the rates' logarithms at its ends.
     step: u64,
     ends: [f64; 2],
 }
@@ -54,13 +59,14 @@ struct Wander {
 impl Wander {
     fn new(chance: Chance, machine: &Machine) -> Self {
         let length = machine.drift_time.as_picos() as f64;
-        let mut wander = Self { chance, drift: machine.drift, length, step: 0, ends: [1.0; 2] };
+        let most = -(1.0 - machine.drift).max(LEAST_RATE).ln();
+        let mut wander = Self { chance, most, length, step: 0, ends: [0.0; 2] };
         wander.ends = [wander.draw(), wander.draw()];
         wander
     }
 
     fn draw(&mut self) -> f64 {
-        1.0 + self.drift * (2.0 * self.chance.share() - 1.0)
+        self.most * (2.0 * self.chance.share() - 1.0)
     }
 
     /// The rate when the kernel has computed so many picoseconds; asked in their order.
@@ -70,7 +76,7 @@ impl Wander {
             self.ends = [self.ends[1], self.draw()];
         }
         let [from, to] = self.ends;
-        from + (to - from) * (computed / self.length - self.step as f64)
+        (from + (to - from) * (computed / self.length - self.step as f64)).exp()
     }
 }
 
@@ -83,7 +89,7 @@ pub(crate) fn disturb(program: &mut Program, machine: &Machine, rank: u16) {
         let mut wander = Wander::new(Chance::new(machine, rank, &format!("{}, drift", kernel.name)), machine);
         let mut computed = 0.0;
         for block in &mut kernel.blocks {
-            kernel.weights.push((wander.at(computed).max(0.0) * 1e6) as u32 + 1);
+            kernel.weights.push((wander.at(computed) * 1e6) as u32 + 1);
             for stage in &mut block.stages {
                 let time = stage.compute.as_picos() as f64;
                 let factor = 1.0 + machine.jitter * (2.0 * chance.share() - 1.0);

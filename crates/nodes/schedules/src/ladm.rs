@@ -99,7 +99,8 @@ fn product(builder: &mut Builder<'_>, name: &str, product: Product, first: bool)
     let columns = product.column_tiles(machine.tile_columns);
     let line = u64::from(machine.line);
     let up = |bytes: u64| bytes.next_multiple_of(line);
-    let piece = |side: u32| up(u64::from(side) * u64::from(inner) * element);
+    let planes = u64::from(machine.planes);
+    let piece = |side: u32| up(u64::from(side) * u64::from(inner) * element / planes);
     let base = up(builder.program.memory as u64);
     let row_blocks = product.rows / rows;
     let activations =

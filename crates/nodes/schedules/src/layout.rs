@@ -17,6 +17,8 @@ pub(crate) struct Layout<'a> {
     pub(crate) rank: u16,
     /// Rows of a row block.
     pub(crate) tile_rows: u32,
+    /// Of these, the rows that are sent and kept in memory here: those of the planes that are simulated.
+    pub(crate) sent_rows: u32,
     /// Row blocks, of all accelerators.
     pub(crate) row_blocks: u32,
 }
@@ -51,7 +53,16 @@ impl<'a> Layout<'a> {
         let most = machine.tile_rows / STEP;
         let tile_rows = (1..=most).rev().map(|steps| steps * STEP).find(|&rows| share.is_multiple_of(rows));
         let tile_rows = tile_rows.unwrap_or(STEP);
-        Ok(Self { layer, machine, rank, tile_rows, row_blocks: layer.rows / tile_rows })
+        let planes = u32::from(machine.planes);
+        if !tile_rows.is_multiple_of(planes)
+            || !(layer.hidden * u32::from(machine.element)).is_multiple_of(planes)
+        {
+            return Err(format!(
+                "expected rows and a hidden size in multiples of {planes} planes, found tiles of {tile_rows} rows; simulate more switches"
+            ));
+        }
+        let sent_rows = tile_rows / planes;
+        Ok(Self { layer, machine, rank, tile_rows, sent_rows, row_blocks: layer.rows / tile_rows })
     }
 
     /// The accelerator that is home to a row block.
@@ -107,7 +118,7 @@ impl<'a> Layout<'a> {
 
     /// Bytes of a row block, hidden size wide.
     pub(crate) fn stripe(&self) -> u64 {
-        u64::from(self.tile_rows) * u64::from(self.layer.hidden) * u64::from(self.machine.element)
+        u64::from(self.sent_rows) * u64::from(self.layer.hidden) * u64::from(self.machine.element)
     }
 
     /// Bytes of all row blocks.
@@ -116,8 +127,8 @@ impl<'a> Layout<'a> {
     }
 
     /// Elements of all row blocks.
-    pub(crate) const fn values(&self) -> usize {
-        self.layer.rows as usize * self.layer.hidden as usize
+    pub(crate) fn values(&self) -> usize {
+        self.layer.rows as usize / usize::from(self.machine.planes) * self.layer.hidden as usize
     }
 
     /// Bytes of a tile of what is added up.
@@ -129,7 +140,7 @@ impl<'a> Layout<'a> {
     pub(crate) fn slice(&self, columns: u32) -> Rows {
         let element = u64::from(self.machine.element);
         let pitch = u64::from(self.layer.hidden) * element;
-        Rows { count: self.tile_rows, bytes: columns * element as u32, pitch }
+        Rows { count: self.sent_rows, bytes: columns * element as u32, pitch }
     }
 
     /// Tiles of a row block of what is added up.

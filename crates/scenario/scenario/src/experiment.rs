@@ -177,6 +177,8 @@ pub enum Quantity {
     LayerWait,
     /// Bytes on all links in its sub-layers, over those of the baseline, if there is one.
     LayerBytes,
+    /// The share of all SMs' time in which they compute, in such a part.
+    LayerComputing,
     /// Time of the AllReduces of a layer's forward pass by the design, over that of its computation.
     LayerCommunication,
     /// The share of the baseline's time that the design saves.
@@ -543,6 +545,7 @@ impl Quantity {
             Self::LayerTable => "table (KiB)",
             Self::LayerWait => "wait (us)",
             Self::LayerBytes => "bytes on links over the baseline's",
+            Self::LayerComputing => "share of the time that SMs compute",
             Self::LayerCommunication => "communication over computation",
             Self::Saving => "share of time saved",
             Self::SwitchBuffer => "switch memory (B)",
@@ -570,6 +573,7 @@ impl Quantity {
             | Self::LayerTable
             | Self::LayerWait
             | Self::LayerBytes
+            | Self::LayerComputing
             | Self::LayerCommunication
             | Self::Saving
             | Self::SwitchBuffer

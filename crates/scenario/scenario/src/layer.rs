@@ -14,11 +14,13 @@ pub struct LayerWorkload {
     pub part: String,
     /// Factor for hidden size, FFN and heads.
     pub scale: u32,
+    /// Switches that are simulated, each with its share of every tile's lines, as all switches have the same; 0: all.
+    pub planes: u16,
 }
 
 impl Default for LayerWorkload {
     fn default() -> Self {
-        Self { model: None, part: "forward".into(), scale: 1 }
+        Self { model: None, part: "forward".into(), scale: 1, planes: 0 }
     }
 }
 

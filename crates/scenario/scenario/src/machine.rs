@@ -62,7 +62,7 @@ pub struct MachineSetup {
     pub skew: Duration,
     /// Share by which a block's time varies, up or down.
     pub jitter: Probability,
-    /// Most by which the rate wanders, up or down, at which an accelerator serves a kernel beside others.
+    /// Most by which an accelerator serves one of several kernels more slowly than the others, or these more slowly than it.
     pub drift: Probability,
     /// Time that a kernel computes from one such rate to the next.
     pub drift_time: Duration,

@@ -291,6 +291,7 @@ fn figure_of(
         | Quantity::LayerTable
         | Quantity::LayerWait
         | Quantity::LayerBytes
+        | Quantity::LayerComputing
         | Quantity::LayerCommunication => ratio,
         Quantity::Saving => ratio.map(|speedup| 1.0 - 1.0 / speedup),
         Quantity::SwitchBuffer => Some(run.switch_buffer.bytes() as f64),
@@ -314,6 +315,7 @@ fn of_layer(run: &LayerMeasurement, baseline: Option<&Outcome>, quantity: Quanti
         (Quantity::LayerFluctuation, _) => Some(over(&|run| run.steady_utilisation()[1])),
         (Quantity::LayerTable, _) => Some(run.peak_table() as f64 / 1024.0),
         (Quantity::LayerWait, _) => Some(run.mean_wait().as_micros_f64()),
+        (Quantity::LayerComputing, _) => Some(run.computing()),
         (Quantity::LayerBytes, _) => Some(over(&LayerMeasurement::link_busy)),
         _ => None,
     }
@@ -351,6 +353,7 @@ fn runs(
                     | Quantity::LayerFluctuation
                     | Quantity::LayerTable
                     | Quantity::LayerWait
+                    | Quantity::LayerComputing
                     | Quantity::LayerBytes => {
                         let scenario = scenario(experiment, catalog, set)?;
                         let schedule = find_schedule(schedules, design).map_err(|error| {

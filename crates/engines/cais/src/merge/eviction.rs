@@ -50,8 +50,7 @@ impl<P: Payload> Merge<P> {
         {
             return None;
         }
-        let entries =
-            self.tables.iter().filter_map(|table| Self::first_to_expire(table, now, Duration::ZERO));
+        let entries = self.tables.iter().filter_map(Table::first_to_expire);
         let entry = entries.map(|(_, last)| last + timeout).min();
         let group = self.groups.oldest().map(|since| since + self.config.group_timeout);
         let due = entry.into_iter().chain(group).chain(leaves).min()?;
@@ -62,18 +61,7 @@ impl<P: Payload> Merge<P> {
     /// The entry that nobody has accessed for the longest time, at least for `timeout`, and its last access. A load that waits for its data
     /// outlives the time-out.
     fn first_to_expire(table: &Table<P>, now: Instant, timeout: Duration) -> Option<(u32, Instant)> {
-        let mut next = table.oldest();
-        while let Some(number) = next {
-            let entry = table.entry(number);
-            if now < entry.last_access + timeout {
-                return None;
-            }
-            if entry.status != Status::LoadWait {
-                return Some((number, entry.last_access));
-            }
-            next = table.newer(number);
-        }
-        None
+        table.first_to_expire().filter(|&(_, last)| now >= last + timeout)
     }
 
     /// The timer has fired: what it was armed for is due, whatever a driver without a clock calls now.

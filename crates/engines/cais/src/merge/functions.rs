@@ -98,11 +98,8 @@ impl<P: Payload> Merge<P> {
         if !is_ours || !table.known(number).is_some_and(expected) {
             return Err(MergeDrop::UnexpectedResponse);
         }
-        let entry = table.entry_mut(number);
-        entry.status = Status::LoadReady;
-        entry.data = P::from_view(payload);
-        let waiting = core::mem::take(&mut entry.waiting);
-        table.touch(number, now);
+        let waiting = core::mem::take(&mut table.entry_mut(number).waiting);
+        table.fill(number, P::from_view(payload), now);
         for &each in &waiting {
             let is_first = self.config.mutation == Some(Mutation::AnswersFirstAgain);
             let each = if is_first { waiting[0] } else { each };

@@ -86,6 +86,13 @@ impl LayerMeasurement {
         all / self.parts.len().max(1) as f64
     }
 
+    /// The share of all SMs' time in which they compute (CAIS II-C); outside of sub-layers all of them do.
+    pub fn computing(&self) -> f64 {
+        let of = |part: &PartMeasurement| part.outcome.sm_utilisation * part.outcome.time.as_secs_f64();
+        let inside: f64 = self.parts.iter().map(of).sum();
+        (inside + self.outside.as_secs_f64()) / self.time.as_secs_f64()
+    }
+
     /// How long a link was busy in each direction, in seconds, on average over all links and both directions, in all sub-layers together: in
     /// proportion to the bytes of all packets, headers included.
     pub fn link_busy(&self) -> f64 {
@@ -176,9 +183,9 @@ impl Remembered {
         run: &LayerRun<'_>,
         progress: ProgressFn<'_>,
     ) -> Result<LayerOutcome<LengthOnly>, LayerError> {
-        let LayerRun { fabric, setup, layer, schedule, unit, seed } = run;
+        let LayerRun { fabric, setup, planes, layer, schedule, unit, seed } = run;
         let unit = unit.as_ref().map(|(design, settings)| (design.name(), settings));
-        let key = format!("{:?}", (fabric, setup, layer, schedule.name(), unit, seed));
+        let key = format!("{:?}", (fabric, setup, planes, layer, schedule.name(), unit, seed));
         let all = || self.0.lock().expect("nobody panics with it");
         if let Some(outcome) = all().get(&key) {
             return Ok(outcome.clone());
@@ -246,6 +253,22 @@ fn fabric(scenario: &Scenario) -> Result<MemoryFabric, LayerError> {
             found: format!("{}; take a preset of that kind", scenario.place()),
         }),
     }
+}
+
+/// The fabric with the switches that are simulated, and how many each of them stands for.
+fn simulated(scenario: &Scenario) -> Result<(MemoryFabric, u16), LayerError> {
+    let whole = fabric(scenario)?;
+    let (switches, simulated) = (whole.switches, scenario.layer.planes);
+    if simulated == 0 {
+        return Ok((whole, 1));
+    }
+    if !switches.is_multiple_of(simulated) {
+        return Err(LayerError::Expected {
+            expected: format!("a number of `layer.planes` that divides {switches} switches"),
+            found: format!("{simulated}; name another, or 0 for all of them"),
+        });
+    }
+    Ok((MemoryFabric { switches: simulated, ..whole }, switches / simulated))
 }
 
 /// A roofline: the longer of arithmetic and traffic to memory, each at the share of its rate that kernels of its kind reach.
@@ -354,7 +377,7 @@ fn measure_by(
     progress: ProgressFn<'_>,
 ) -> Result<LayerMeasurement, LayerError> {
     let LayerRequest { scenario, schedule, seed } = request;
-    let (model, fabric) = (model(scenario)?, fabric(scenario)?);
+    let (model, (fabric, planes)) = (model(scenario)?, simulated(scenario)?);
     let (sub_layers, passes) = parts(&scenario.layer.part)?;
     let unit = match schedule.unit() {
         None => None,
@@ -369,7 +392,7 @@ fn measure_by(
         }
     };
     let setup = &calibrated(scenario)?;
-    let machine = machine(&fabric, setup, *seed);
+    let machine = machine(&fabric, setup, planes, *seed);
     let mut measured = LayerMeasurement {
         model: model.name.clone(),
         ranks: fabric.accelerators,
@@ -391,7 +414,7 @@ fn measure_by(
             backward: sub_layer.direction() == Direction::Backward,
         };
         let (schedule, unit, seed) = (*schedule, unit.clone(), *seed);
-        let run = LayerRun { fabric: &fabric, setup, layer, schedule, unit, seed };
+        let run = LayerRun { fabric: &fabric, setup, planes, layer, schedule, unit, seed };
         // Sub-layers of a model send the same, and take about as long as each other.
         let mut progress =
             |at: Progress| progress(Progress { share: at.share.map(|share| (place + share) / count), ..at });
@@ -423,7 +446,7 @@ pub fn communication_share(
 ) -> Result<f64, LayerError> {
     let (model, fabric) = (model(scenario)?, fabric(scenario)?);
     let setup = &calibrated(scenario)?;
-    let machine = machine(&fabric, setup, seed);
+    let machine = machine(&fabric, setup, 1, seed);
     let vector = ByteCount::new(model.tokens() * u64::from(model.hidden) * u64::from(machine.element));
     let request = Request {
         scenario: scenario.clone(),

@@ -17,7 +17,7 @@ use quincunx_engine::{Engine, PortId};
 use quincunx_memory::PortConfig;
 use quincunx_nodes::fabric::FabricSwitchConfig;
 use quincunx_scenario::{MachineSetup, ScenarioError};
-use quincunx_units::{Duration, Instant};
+use quincunx_units::{ByteCount, Duration, Instant};
 use quincunx_workload::{ProfileError, TransformerError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,6 +29,8 @@ pub struct LayerRun<'a> {
     pub fabric: &'a MemoryFabric,
     /// Its accelerators.
     pub setup: &'a MachineSetup,
+    /// Switches that each of the fabric's stands for.
+    pub planes: u16,
     /// Of each of them.
     pub layer: SubLayer,
     /// How.
@@ -161,17 +163,18 @@ pub(crate) const fn reduction(element: u8) -> Reduction {
 }
 
 /// What schedules are told of the machine.
-pub fn machine(fabric: &MemoryFabric, setup: &MachineSetup, seed: u64) -> Machine {
+pub fn machine(fabric: &MemoryFabric, setup: &MachineSetup, planes: u16, seed: u64) -> Machine {
     let gpu = setup.gpu();
     Machine {
         ranks: fabric.accelerators,
         switches: fabric.switches,
+        planes,
         sms: gpu.sms,
         blocks_per_sm: setup.blocks_per_sm,
         tensor: gpu.tensor,
         memory: gpu.memory,
         norm_efficiencies: [setup.norm_efficiency, setup.norm_backward_efficiency],
-        l2: gpu.l2,
+        l2: ByteCount::new(gpu.l2.bytes() / u64::from(planes)),
         element: setup.element,
         tile_rows: setup.tile_rows,
         tile_columns: setup.tile_columns,
@@ -236,7 +239,8 @@ fn run_all<P: PayloadKind>(
     progress: ProgressFn<'_>,
 ) -> Result<LayerOutcome<P>, LayerError> {
     let LayerRun { fabric, setup, layer, schedule, .. } = run;
-    let machine = machine(fabric, setup, run.seed);
+    let machine = machine(fabric, setup, run.planes, run.seed);
+    let planes = u64::from(run.planes);
     let medium = FlitMedium { format: fabric.format, accelerators: fabric.accelerators, gap: fabric.gap };
     let port = PortConfig::covering_round_trip(fabric.link.rate, fabric.link.latency, &fabric.format);
     let parts = fabric.parts();
@@ -248,7 +252,7 @@ fn run_all<P: PayloadKind>(
         let plan = schedule.plan(layer, &machine, rank).map_err(LayerError::Plan)?;
         names.push(plan.program.kernels.iter().map(|kernel| kernel.name.clone()).collect::<Vec<_>>());
         let packets = setup.load_window.bytes() / fabric.format.max_payload as u64;
-        let window = (packets / u64::from(fabric.switches)).clamp(1, u64::from(u32::MAX)) as u32;
+        let window = (packets / (u64::from(fabric.switches) * planes)).clamp(1, u64::from(u32::MAX)) as u32;
         let length = plan.program.memory;
         let config = GpuConfig {
             rank,
@@ -262,9 +266,9 @@ fn run_all<P: PayloadKind>(
             claims_ahead: setup.claims_ahead,
             prefetch: setup.prefetch,
             load_window: window,
-            loads_ahead: setup.loads_ahead.bytes(),
+            loads_ahead: setup.loads_ahead.bytes() / planes,
             l2: machine.l2.bytes(),
-            sums_ahead: setup.sums_ahead.bytes(),
+            sums_ahead: setup.sums_ahead.bytes() / planes,
             shared_requests: plan.shared_requests,
             sync_timeout: setup.sync_timeout,
             reduction: reduction(setup.element),

@@ -22,7 +22,7 @@ fn profile(name: &str) -> String {
 fn of(set: &[&str]) -> (Machine, MachineSetup) {
     let scenario = scenario(set);
     let Fabric::Memory(fabric) = &scenario.fabric else { panic!("a memory fabric") };
-    (machine(&MemoryFabric::from(fabric), &scenario.machine, 1), scenario.machine)
+    (machine(&MemoryFabric::from(fabric), &scenario.machine, 1, 1), scenario.machine)
 }
 
 #[test]

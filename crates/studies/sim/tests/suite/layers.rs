@@ -60,7 +60,7 @@ pub(crate) fn with_run<T>(
         (design, settings)
     });
     let fabric = MemoryFabric::from(fabric);
-    then(&LayerRun { fabric: &fabric, setup: &scenario.machine, layer, schedule, unit, seed })
+    then(&LayerRun { fabric: &fabric, setup: &scenario.machine, planes: 1, layer, schedule, unit, seed })
 }
 
 /// A number that says whose it is and where it lies.

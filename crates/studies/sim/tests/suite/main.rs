@@ -19,6 +19,7 @@ mod memory_views;
 mod mesh;
 mod multiwrite_networks;
 mod packet_fabric;
+mod planes;
 mod published;
 mod reproduce;
 #[path = "../common/requests.rs"]
