@@ -216,7 +216,7 @@ fn broken_rules_are_noticed_by_what_is_in_memory_and_are_the_same_run_in_virtual
         ("nvls", "answers-load-early", "memory-2", 1, 1),
         ("nvls", "answers-load-early", "memory-3", 1, 1),
         ("nvls", "reduces-one-less", "memory-2", 1, 1),
-        ("nvls", "answers-store-early", "memory-2x2", 4, 1),
+        ("nvls", "answers-store-early", "memory-2x2", 3, 1),
     ] {
         let kept = MemoryGroupSetup { times, ..setup(name, Collective::AllReduce, fabric, packets) };
         let rules = Exploration { persistent_sets: mutation != "barrier-short", ..rules() };
@@ -238,7 +238,7 @@ fn broken_rules_of_pushes_are_noticed() {
         ("sums-early", "memory-2", 1),
         ("sums-early", "memory-3", 1),
         ("reduces-one-less", "memory-2", 1),
-        ("answers-push-early", "memory-2x2", 4),
+        ("answers-push-early", "memory-2x2", 3),
     ] {
         let broken = MemoryGroupSetup { mutation: Some(mutation.to_owned()), ..pushed(fabric, packets, 2) };
         let (fault, _) =

@@ -18,7 +18,7 @@ const LAYER: SubLayer = SubLayer { rows: 256, inner: 64, hidden: 128, columns: 6
 fn both_and_one(name: &str, set: &[&str]) -> [LayerOutcome<LengthOnly>; 2] {
     let scenario = scenario(&[&LINES[..], set].concat());
     with_run(find(name).unwrap(), &scenario, LAYER, 1, |both| {
-        let fabric = MemoryFabric { switches: 1, ..both.fabric.clone() };
+        let fabric = MemoryFabric { switches: 1, ..*both.fabric };
         let one = LayerRun { fabric: &fabric, planes: 2, ..both.clone() };
         [both, &one].map(|run| run_layer(run, &mut ignore_progress).unwrap())
     })
