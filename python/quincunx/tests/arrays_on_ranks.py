@@ -205,6 +205,22 @@ def a_rank_that_dies_is_an_exception_at_the_others(group: quincunx.Group) -> Non
     os._exit(0)
 
 
+def a_forked_child_is_refused_and_its_parent_goes_on(group: quincunx.Group) -> None:
+    values = numpy.ones(1 << 16, numpy.float32)
+    group.all_reduce(values)
+    pending = group.all_reduce(values, wait=False)
+    child = os.fork()
+    if child == 0:
+        # What was under way is the parent's, and so is the endpoint; to end is no error.
+        for call in (pending.wait, group.barrier, lambda: group.all_reduce(values), lambda: group.split(0)):
+            expect(quincunx.EndpointError, call)
+        sys.exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    pending.wait()
+    group.all_reduce(values)
+    assert (values == 27).all(), values
+
+
 def who_is_waited_for_is_said_while_ranks_hang(group: quincunx.Group) -> None:
     """Rank 0 asks: rank 2 is busy with something else, and rank 1's process is stopped."""
     processes = numpy.zeros((group.size, 1), numpy.int64)

@@ -45,6 +45,9 @@ class Arrays(OnRanks):
     def test_memory_in_use_is_refused_until_its_end(self) -> None:
         self.hold()
 
+    def test_a_forked_child_is_refused_and_its_parent_goes_on(self) -> None:
+        self.hold()
+
     def test_a_rank_that_dies_is_an_exception_at_the_others(self) -> None:
         self.hold()
 

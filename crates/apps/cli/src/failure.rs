@@ -24,7 +24,8 @@ impl Failure {
         let at =
             if running.is_empty() { "between two runs".into() } else { format!("in {}", running.join(", ")) };
         Err(Self::Interrupted(format!(
-            "expected {rows} rows, found an interrupt after {found}; stopped {at}"
+            "expected {rows} row{}, found an interrupt after {found}; stopped {at}",
+            if rows == 1 { "" } else { "s" }
         )))
     }
 }

@@ -16,7 +16,7 @@ use crate::calls::Calls;
 use crate::groups::{group_json, reason, state, title};
 use crate::operate::ManagerOptions;
 use crate::out::say;
-use crate::results::described;
+use crate::results::{described, rows_and};
 use crate::stragglers::Stragglers;
 use crate::table::{Align, or_dash, table};
 
@@ -130,7 +130,8 @@ impl Group {
             Command::List => {
                 let groups = self.manager_options.connect()?.list_groups().map_err(Failure::input)?;
                 if json {
-                    print_json("group list", "groups", groups.iter().map(group_json).collect());
+                    let rows: Vec<Value> = groups.iter().map(group_json).collect();
+                    say!("{}", rows_and("group list", "groups", &rows));
                 } else if groups.is_empty() {
                     say!("no group is there; make one with `quincunx group create`");
                 } else {

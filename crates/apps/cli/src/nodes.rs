@@ -1,5 +1,6 @@
 //! The processes of a fabric: manager, switch, rank.
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use quincunx_control::policy::{self, Policy};
 use quincunx_control::{LinkReport, ManagerConfig, NodeDescription, Role};
@@ -11,7 +12,9 @@ use quincunx_design::Catalog;
 use quincunx_driver_net::{NodeOptions, Pace, TransportOptions};
 use quincunx_network::FaultRates;
 use quincunx_perf::{Plan, work};
-use quincunx_runtime::{ProcessOptions, ROCE_PORT, SwitchSnapshot, encapsulation, serve_linked_switch};
+use quincunx_runtime::{
+    CaptureFile, ProcessOptions, ROCE_PORT, SwitchSnapshot, encapsulation, serve_linked_switch,
+};
 use quincunx_sockets::{PacketKind, UdpOptions};
 use quincunx_units::{BitRate, ByteCount, Duration, Probability};
 use quincunx_wire::Framing;
@@ -122,7 +125,7 @@ struct Serve {
     #[arg(long, value_name = "ADDRESS")]
     dashboard: Option<SocketAddr>,
     /// Most connections at once; the manager closes any further one
-    #[arg(long, default_value_t = ServerConfig::default().max_connections)]
+    #[arg(long, default_value_t = ServerConfig::default().max_connections, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     max_connections: usize,
     #[command(flatten)]
     logs: Logs,
@@ -439,7 +442,7 @@ impl NodeArguments {
                 pace: self.pace.map(|rate| Pace { rate, is_switch: role == Role::Switch }),
                 seed,
             },
-            capture: self.pcap,
+            capture: self.pcap.map(CaptureFile::new),
         })
     }
 }
@@ -537,7 +540,7 @@ impl Switch {
             done
         });
         drop(metrics);
-        done
+        done.and_then(|()| captured(&options))
     }
 }
 
@@ -587,6 +590,13 @@ impl Rank {
         address.plain()?;
         let options = self.node.options(catalog, Role::Host, ByteCount::new(0))?;
         work(catalog, &plan, &options, &self.members, &mut std::io::stdout().lock())
-            .map_err(|error| Failure::Input(format!("{name}: {error}")))
+            .map_err(|error| Failure::Input(format!("{name}: {error}")))?;
+        captured(&options)
     }
+}
+
+/// Whether a node that has ended has written all of its frames, if it was to.
+fn captured(options: &ProcessOptions) -> Result<(), Failure> {
+    let failure = options.capture.as_ref().and_then(CaptureFile::failure);
+    failure.map_or(Ok(()), |failure| Err(Failure::input(failure)))
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::Failure;
 use crate::options::IdentityOptions;
 use crate::out::say;
-use crate::results::described;
+use crate::results::{described, rows_and};
 use crate::table::{Align, or_dash, table};
 
 /// Which manager is asked, and how its answer is printed.
@@ -103,9 +103,7 @@ impl Nodes {
         let groups = client.list_groups().map_err(Failure::input)?;
         if self.manager_options.json {
             let nodes: Vec<Value> = nodes.iter().map(|node| node_json(node, &groups)).collect();
-            let mut object = described("nodes");
-            object["nodes"] = nodes.into();
-            say!("{object}");
+            say!("{}", rows_and("nodes", "nodes", &nodes));
             return Ok(());
         }
         if nodes.is_empty() {

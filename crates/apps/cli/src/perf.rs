@@ -565,6 +565,7 @@ impl Perf {
         for (key, value) in short.filter_map(|(key, value)| Some((key, value?))) {
             changes.push(format!("{key}={value}").parse::<Override>().map_err(Failure::input)?);
         }
+        changes.extend(said_to_programs()?);
         changes.extend(self.set.iter().cloned());
         Scenario::find_for(&links, &name, &changes, catalog).map_err(Failure::input)
     }
@@ -592,4 +593,18 @@ impl Perf {
             designs.iter().flat_map(|design| sizes.iter().map(move |&bytes| case(design.name(), bytes)));
         Plan { setup, cases: cases.collect() }
     }
+}
+
+/// What the environment says to programs, which holds for those that are started here, too; --set comes after it.
+fn said_to_programs() -> Result<Vec<Override>, Failure> {
+    let said = std::env::var("QUINCUNX_SET").unwrap_or_default();
+    let each = said.split(',').filter(|change| !change.is_empty());
+    let parsed = |change: &str| {
+        change.parse::<Override>().map_err(|_| {
+            Failure::Input(format!(
+                "expected KEY=VALUE in QUINCUNX_SET, found \"{change}\"; correct QUINCUNX_SET"
+            ))
+        })
+    };
+    each.map(parsed).collect()
 }

@@ -86,9 +86,9 @@ pub(crate) fn run_with_bar(
             say!("# frames dropped by {node}: {}", reasons.join(", "));
         }
         let of = |case: &Case| (case.design.clone(), case.collective.clone());
-        if plan.cases.windows(2).all(|pair| of(&pair[0]) == of(&pair[1])) {
+        if count > 0 && plan.cases.windows(2).all(|pair| of(&pair[0]) == of(&pair[1])) {
             // As nccl-tests close; of several designs it would mean nothing.
-            say!("# Avg bus bandwidth    : {:.4}", bandwidths / f64::from(count.max(1)));
+            say!("# Avg bus bandwidth    : {:.4}", bandwidths / f64::from(count));
         }
     }
     done

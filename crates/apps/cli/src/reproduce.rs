@@ -1,6 +1,8 @@
 //! `quincunx reproduce`.
 
 use std::collections::BTreeSet;
+use std::env;
+use std::path::PathBuf;
 
 use clap::Args;
 use quincunx_design::Catalog;
@@ -22,6 +24,7 @@ use crate::results::{Printed, envelope};
   quincunx reproduce epic                one paper
   quincunx reproduce epic/table25        one table
   quincunx reproduce scin --json         for scripts
+  quincunx reproduce cais --afresh       also layers that an earlier run has kept in ~/.cache/quincunx/layers
 
 Times are in microseconds; shares and speedups are ratios. Each figure has a kind:
   predicted    the paper's, an engine ran, and no parameter was set by it
@@ -36,11 +39,20 @@ pub(crate) struct Reproduce {
     /// PAPER or PAPER/ID; all if there is nothing
     #[arg(default_value = "")]
     experiment: String,
+    /// Run layers of models that an earlier run has kept, too
+    #[arg(long)]
+    afresh: bool,
     #[command(flatten)]
     printed: Printed,
 }
 
 impl Reproduce {
+    /// Nothing, or what earlier runs of this very program have left.
+    fn remembered(&self) -> Remembered {
+        let kept = folder().filter(|_| !self.afresh).zip(env::current_exe().ok());
+        kept.map_or_else(Remembered::default, |(folder, program)| Remembered::in_folder(&folder, &program))
+    }
+
     pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
         let experiments = Experiment::find(&self.experiment).map_err(Failure::input)?;
         let elsewhere = Elsewhere::find(&self.experiment).map_err(Failure::input)?;
@@ -49,7 +61,7 @@ impl Reproduce {
         let progress = bar(experiments.iter().map(runs_of).sum());
         let stop = interrupt::flag()?;
         let (mut rows, mut curves): (Vec<Reproduced>, Vec<Value>) = (Vec::new(), Vec::new());
-        let (mut running, remembered) = (Vec::new(), Remembered::default());
+        let (mut running, remembered) = (Vec::new(), self.remembered());
         for experiment in &experiments {
             progress.set_message(format!("{}/{}", experiment.paper, experiment.id));
             let done = || progress.inc(1);
@@ -70,6 +82,10 @@ impl Reproduce {
             }
         }
         progress.finish_and_clear();
+        let (layers, ran) = (remembered.count(), remembered.ran());
+        if layers > ran {
+            eprintln!("{} of {layers} layers were kept by an earlier run; --afresh runs all", layers - ran);
+        }
         let totals = totals(&rows, &elsewhere);
         if self.printed.is_for_programs() {
             let printed: Vec<_> = rows
@@ -112,6 +128,13 @@ impl Reproduce {
         }
         Ok(())
     }
+}
+
+/// Where layers of models are kept from one run to the next; nowhere for who has no home.
+fn folder() -> Option<PathBuf> {
+    let named = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let caches = named("XDG_CACHE_HOME").or_else(|| Some(named("HOME")?.join(".cache")))?;
+    Some(caches.join("quincunx").join("layers"))
 }
 
 /// A line of a figure, as `quincunx report` draws it.

@@ -103,6 +103,13 @@ pub(crate) fn envelope(command: &str, rows: &[Value]) -> Value {
     object
 }
 
+/// The same with the rows once more, by the name that they had at first: scripts ask for it.
+pub(crate) fn rows_and(command: &str, name: &str, rows: &[Value]) -> Value {
+    let mut object = envelope(command, rows);
+    object[name] = rows.into();
+    object
+}
+
 /// The same without rows: what each such object says of itself.
 pub(crate) fn described(command: &str) -> Value {
     let arguments: Vec<String> =

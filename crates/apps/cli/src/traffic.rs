@@ -36,7 +36,7 @@ pub(crate) struct Traffic {
     /// uniform: to any other; neighbor: to the next; hotspot: all to the first; several with commas
     #[arg(long, value_delimiter = ',', default_value = "uniform")]
     pattern: Vec<Pattern>,
-    /// Offered load of each host, as a share of its links, above 0 and at most 1; several with commas
+    /// Offered load of each host, as a share of its links, from a millionth to 1; several with commas
     #[arg(long, value_delimiter = ',', default_value = "0.9")]
     load: Vec<Load>,
     /// Number of packets to measure

@@ -16,13 +16,13 @@ use std::net::IpAddr;
 use crate::NetnsError;
 
 /// As many hosts as there are addresses before the first switch.
-const MAX_HOSTS: usize = FIRST_SWITCH as usize - 1;
+pub const MAX_HOSTS: usize = FIRST_SWITCH as usize - 1;
 
 /// Last byte of the first switch's address.
 const FIRST_SWITCH: u8 = 192;
 
 /// As many switches as there are addresses from the first one on.
-const MAX_SWITCHES: usize = 255 - FIRST_SWITCH as usize;
+pub const MAX_SWITCHES: usize = 255 - FIRST_SWITCH as usize;
 
 /// A node of the fabric.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

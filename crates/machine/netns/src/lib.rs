@@ -14,7 +14,7 @@ mod layout;
 
 pub use error::NetnsError;
 use layout::Orders;
-pub use layout::{Family, Layout, NetnsNode, Switching, Wiring};
+pub use layout::{Family, Layout, MAX_HOSTS, MAX_SWITCHES, NetnsNode, Switching, Wiring};
 use nix::sched::{CloneFlags, setns};
 use std::fmt::Write as _;
 use std::fs::File;

@@ -56,6 +56,8 @@ pub(crate) struct Inner {
     made: AtomicU32,
     is_closed: AtomicBool,
     address: IpAddr,
+    /// Whose thread the node's is: a child that this process forks has none.
+    process: u32,
 }
 
 /// The addresses of the fabric's switches, and of the job's other ranks, as far as the manager says.
@@ -179,6 +181,7 @@ impl Endpoint {
             made: AtomicU32::new(0),
             is_closed: AtomicBool::new(false),
             address,
+            process: std::process::id(),
         })))
     }
 
@@ -188,6 +191,7 @@ impl Endpoint {
     /// # Errors
     /// If this rank is none of them, one of them does not come in time, or the manager refuses.
     pub fn make_group(&self, members: &[u16]) -> Result<[u32; 2], CommError> {
+        self.check_process()?;
         self.place(members)?;
         if members.len() == 1 {
             return Ok([0; 2]);
@@ -336,6 +340,11 @@ impl Endpoint {
         self.0.command(command);
     }
 
+    /// Nothing of it runs in a forked child, and the locks there are as they were.
+    pub(crate) fn check_process(&self) -> Result<(), CommError> {
+        if self.0.is_forked() { Err(CommError::forked()) } else { Ok(()) }
+    }
+
     /// The connection to the manager, for what operators ask.
     pub fn client(&self) -> &ControlClient {
         &self.0.client
@@ -442,7 +451,15 @@ fn retries(patience: Duration, again: Duration) -> u16 {
 }
 
 impl Inner {
+    fn is_forked(&self) -> bool {
+        self.process != std::process::id()
+    }
+
     fn command(&self, command: Command) {
+        if self.is_forked() {
+            _ = refuse(command, &CommError::forked());
+            return;
+        }
         let sent = self.commands.lock().unwrap_or_else(PoisonError::into_inner).send(command);
         match sent {
             Ok(()) => self.waker.wake(),
@@ -453,10 +470,16 @@ impl Inner {
 
     /// Why nothing is done any more.
     fn ended(&self) -> CommError {
+        if self.is_forked() {
+            return CommError::forked();
+        }
         self.end.get().cloned().unwrap_or_else(CommError::closed)
     }
 
     fn join(&self) {
+        if self.is_forked() {
+            return;
+        }
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         // What drops the last clone may be the thread itself: it does not wait for itself.
         let is_other = |thread: &JoinHandle<()>| thread.thread().id() != std::thread::current().id();

@@ -32,6 +32,13 @@ impl CommError {
         Self::Endpoint("expected an endpoint that runs, found it closed; attach again".into())
     }
 
+    /// Nor of one of the process that has forked this one: its thread is there.
+    pub(crate) fn forked() -> Self {
+        Self::Endpoint(
+            "expected a call by the process that attached, found a child that it has forked; attach again in the child".into(),
+        )
+    }
+
     /// The same of one whose thread has met a fault of its own.
     pub(crate) fn fault() -> Self {
         Self::Endpoint(

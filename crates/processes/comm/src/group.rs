@@ -225,6 +225,7 @@ impl Group {
                 "ask nobody",
             ));
         };
+        self.0.endpoint.check_process()?;
         Ok(self.0.endpoint.client().ask_waits(&GroupName::Number(tree))?)
     }
 

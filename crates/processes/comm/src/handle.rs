@@ -12,10 +12,11 @@ type Call = Box<dyn FnOnce(&Outcome) + Send>;
 #[derive(Clone, Debug)]
 pub struct Handle(Arc<State>);
 
-#[derive(Default)]
 struct State {
     inner: Mutex<Inner>,
     changed: Condvar,
+    /// Where it ends: nowhere else does anybody say so.
+    process: u32,
 }
 
 #[derive(Default)]
@@ -36,7 +37,8 @@ pub(crate) struct Promise(Option<Arc<State>>);
 
 /// A handle, and who ends it.
 pub(crate) fn pair() -> (Promise, Handle) {
-    let state = Arc::new(State::default());
+    let state =
+        Arc::new(State { inner: Mutex::default(), changed: Condvar::new(), process: std::process::id() });
     (Promise(Some(Arc::clone(&state))), Handle(state))
 }
 
@@ -58,6 +60,11 @@ impl Drop for Promise {
 }
 
 impl State {
+    /// A forked child has this lock as it was, too.
+    fn check_process(&self) -> Result<(), CommError> {
+        if self.process == std::process::id() { Ok(()) } else { Err(CommError::forked()) }
+    }
+
     fn end(&self, outcome: Outcome) {
         let calls = {
             let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
@@ -77,6 +84,7 @@ impl Handle {
     /// # Errors
     /// What it has met.
     pub fn wait(&self) -> Result<(), CommError> {
+        self.0.check_process()?;
         let mut inner = self.0.inner.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if let Some(outcome) = &inner.outcome {
@@ -88,6 +96,9 @@ impl Handle {
 
     /// Waits for the end, but no longer than `limit`; `None` if it is under way still.
     pub fn wait_for(&self, limit: Duration) -> Option<Result<(), CommError>> {
+        if let Err(forked) = self.0.check_process() {
+            return Some(Err(forked));
+        }
         let end = deadline(limit);
         let mut inner = self.0.inner.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -104,6 +115,9 @@ impl Handle {
 
     /// How it has ended, if it has.
     pub fn outcome(&self) -> Option<Result<(), CommError>> {
+        if let Err(forked) = self.0.check_process() {
+            return Some(Err(forked));
+        }
         self.0.inner.lock().unwrap_or_else(PoisonError::into_inner).outcome.clone()
     }
 

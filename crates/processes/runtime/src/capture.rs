@@ -10,15 +10,42 @@ use quincunx_wire::{
 };
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Bytes that are collected before they are written.
 const BUFFER: usize = 1 << 20;
 
+/// Where a node's frames are to be written, and why they are not all there, once that is known.
+#[derive(Clone, Debug)]
+pub struct CaptureFile {
+    /// The file.
+    pub path: PathBuf,
+    failure: Arc<OnceLock<String>>,
+}
+
+impl CaptureFile {
+    /// A file that nothing is wrong with yet.
+    pub fn new(path: PathBuf) -> Self {
+        Self { path, failure: Arc::default() }
+    }
+
+    /// Another file of the same node: what goes wrong with either is known of both.
+    pub fn beside(&self, path: PathBuf) -> Self {
+        Self { path, ..self.clone() }
+    }
+
+    /// Why frames are missing, if some are; to be asked when the node has ended.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.get().map(String::as_str)
+    }
+}
+
 /// An observer that writes what it sees. What is left is written when it is dropped.
 pub struct Capture {
     file: File,
+    place: CaptureFile,
     writer: Writer,
     interface: InterfaceId,
     framing: Framing,
@@ -32,10 +59,11 @@ impl Capture {
     ///
     /// # Errors
     /// If the file cannot be made.
-    pub fn create(path: &Path, name: &str, framing: Framing) -> std::io::Result<Self> {
+    pub fn create(place: &CaptureFile, name: &str, framing: Framing) -> std::io::Result<Self> {
         let mut writer = Writer::new("quincunx");
         let interface = writer.interface(name);
-        Ok(Self { file: File::create(path)?, writer, interface, framing, epoch: None, frame: Vec::new() })
+        let (file, place) = (File::create(&place.path)?, place.clone());
+        Ok(Self { file, place, writer, interface, framing, epoch: None, frame: Vec::new() })
     }
 
     /// The headers that a UDP socket keeps to itself.
@@ -69,8 +97,17 @@ impl Capture {
     }
 
     fn flush(&mut self) {
+        let bytes = self.writer.take();
+        if self.place.failure().is_some() {
+            return;
+        }
         // A full disk ends the capture, not the collective.
-        let _ = self.file.write_all(&self.writer.take());
+        if let Err(error) = self.file.write_all(&bytes) {
+            let path = self.place.path.display();
+            let failure =
+                format!("expected to write all frames to {path}, found \"{error}\"; make room there");
+            let _ = self.place.failure.set(failure);
+        }
     }
 }
 

@@ -41,7 +41,7 @@ mod snapshot;
 mod switch;
 
 pub use calls::{CallSite, NewCall, PendingMessage};
-pub use capture::Capture;
+pub use capture::{Capture, CaptureFile};
 pub use codec::{ROCE_PORT, RoceCodec};
 pub use delivered::Delivered;
 pub use drops::{Drops, port_drop_name};

@@ -16,11 +16,10 @@ use quincunx_wire::{Framing, QpNumber, RoceHeader};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::time::Instant;
 
-use crate::Capture;
 use crate::codec::{ROCE_PORT, RoceCodec, share_at};
+use crate::{Capture, CaptureFile};
 
 /// How often a process that waits looks for instructions of the manager.
 pub(crate) const INSTRUCTION_POLL: Duration = Duration::from_millis(20);
@@ -146,7 +145,7 @@ pub struct ProcessOptions {
     /// How its node runs.
     pub node: NodeOptions,
     /// A capture of all its frames, written here.
-    pub capture: Option<PathBuf>,
+    pub capture: Option<CaptureFile>,
 }
 
 /// What ends a rank or switch process, or a rank's call.
@@ -303,9 +302,9 @@ where
     let local = SocketAddr::new(options.description.address, ROCE_PORT);
     let transport = AnyTransport::open(local, &shared(options))?;
     let mut node = Node::new(engine, 1, RoceCodec::new(options.framing), transport, options.node.clone())?;
-    if let Some(path) = &options.capture {
-        let capture = Capture::create(path, &options.description.name, options.framing)
-            .map_err(|error| RuntimeError::Capture { path: path.display().to_string(), error })?;
+    if let Some(place) = &options.capture {
+        let capture = Capture::create(place, &options.description.name, options.framing)
+            .map_err(|error| RuntimeError::Capture { path: place.path.display().to_string(), error })?;
         node.set_observer(Some(Box::new(capture)));
     }
     Ok(node)

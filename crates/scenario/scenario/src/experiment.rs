@@ -173,6 +173,8 @@ pub enum Quantity {
     LayerFluctuation,
     /// KiB of the fullest port's merging table.
     LayerTable,
+    /// KiB of the merging tables of all ports of all switches, each at its fullest.
+    LayerTables,
     /// Microseconds from the first to the last request for an address.
     LayerWait,
     /// Bytes on all links in its sub-layers, over those of the baseline, if there is one.
@@ -543,6 +545,7 @@ impl Quantity {
             Self::LayerUtilisation | Self::LayerSteady => "links busy",
             Self::LayerFluctuation => "standard deviation of links busy",
             Self::LayerTable => "table (KiB)",
+            Self::LayerTables => "tables of all ports (KiB)",
             Self::LayerWait => "wait (us)",
             Self::LayerBytes => "bytes on links over the baseline's",
             Self::LayerComputing => "share of the time that SMs compute",
@@ -571,6 +574,7 @@ impl Quantity {
             | Self::LayerSteady
             | Self::LayerFluctuation
             | Self::LayerTable
+            | Self::LayerTables
             | Self::LayerWait
             | Self::LayerBytes
             | Self::LayerComputing

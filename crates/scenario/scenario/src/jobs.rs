@@ -330,7 +330,7 @@ impl TrafficSetup {
     pub fn amount(&self) -> Result<Amount, Wrong> {
         match (self.load, self.rate) {
             (Some(load), None) => Load::new(load).map(Amount::Load).map_err(|_| {
-                ("a `load` above 0 and at most 1".into(), load.to_string(), "say a share of a link".into())
+                ("a `load` from a millionth to 1".into(), load.to_string(), "say a share of a link".into())
             }),
             (None, Some(rate)) => Ok(Amount::Rate(rate)),
             (load, _) => Err((

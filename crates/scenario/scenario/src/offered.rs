@@ -14,7 +14,10 @@ pub enum Pattern {
     Hotspot,
 }
 
-/// What a host sends, as a share of what each of its links can carry, headers included: above 0, at most 1.
+/// The least load: between two packets a host is silent for a million times as long as one takes.
+const LEAST: f64 = 1e-6;
+
+/// What a host sends, as a share of what each of its links can carry, headers included: from a millionth to 1.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
 pub struct Load(f64);
 
@@ -37,7 +40,7 @@ pub struct PatternError {
 
 /// Why a text or a number is no load.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("expected a load above 0 and at most 1, such as 0.9 or 90%, found \"{found}\"")]
+#[error("expected a load from {LEAST} to 1, such as 0.9 or 90%, found \"{found}\"")]
 pub struct LoadError {
     /// As it was given.
     pub found: String,
@@ -91,16 +94,16 @@ impl Load {
     /// The load `value`.
     ///
     /// # Errors
-    /// If it is not above 0 and at most 1.
+    /// If it is below a millionth or above 1.
     pub fn new(value: f64) -> Result<Self, LoadError> {
-        if value > 0.0 && value <= 1.0 {
+        if (LEAST..=1.0).contains(&value) {
             Ok(Self(value))
         } else {
             Err(LoadError { found: value.to_string() })
         }
     }
 
-    /// Above 0, at most 1.
+    /// From a millionth to 1.
     pub const fn value(self) -> f64 {
         self.0
     }

@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid, getppid};
 use quincunx_control_grpc::Managers;
 use quincunx_fabric::{Shape, TreeShape};
-use quincunx_netns::{Family, Layout, NetnsFabric, NetnsNode, Switching, Wiring};
+use quincunx_netns::{Family, Layout, MAX_HOSTS, MAX_SWITCHES, NetnsFabric, NetnsNode, Switching, Wiring};
 use quincunx_ports::PortSockets;
 use quincunx_runtime::Drops;
 use quincunx_scenario::Loss;
@@ -98,14 +98,8 @@ pub struct RunningFabric {
 impl RunningFabric {
     /// So many addresses of loopback that no other run on this machine has, but by a rare chance.
     pub fn loopback(ranks: u16) -> Vec<IpAddr> {
-        let [a, b, c] = loopback_block();
-        // As many to a block as in other runs; a run of more takes the next blocks.
-        let address = |rank: u16| {
-            let block = u16::from_be_bytes([b, c]).wrapping_add(rank / 200);
-            let [b, c] = block.to_be_bytes();
-            IpAddr::from([a, b, c, (rank % 200) as u8 + 1])
-        };
-        (0..ranks).map(address).collect()
+        let block = loopback_block();
+        (0..ranks).map(|rank| loopback_address(block, NetnsNode::Host(rank.into()))).collect()
     }
 }
 
@@ -545,7 +539,7 @@ impl Processes {
             (Ground::Loopback { .. }, NetnsNode::Host(host)) if !self.arguments.addresses.is_empty() => {
                 of(&self.arguments.addresses, host)
             }
-            (Ground::Loopback { block: [a, b, c] }, _) => IpAddr::from([*a, *b, *c, place.number()]),
+            (Ground::Loopback { block }, _) => loopback_address(*block, place),
             (Ground::Running { addresses, .. }, NetnsNode::Host(host)) => of(addresses, host),
             (Ground::Running { .. }, NetnsNode::Switch(_)) => {
                 unreachable!("switches of a fabric that runs already have their own")
@@ -650,6 +644,16 @@ fn loopback_block() -> [u8; 3] {
     // Far from the blocks of processes with the next numbers.
     let block = std::process::id().wrapping_add(serial.wrapping_mul(0x1333)) & 0x3fff;
     [127, 64 + (block >> 8) as u8, block as u8]
+}
+
+/// A node's address: in a block there is room for so many hosts and so many switches, and a run of more takes the next blocks.
+fn loopback_address([a, b, c]: [u8; 3], place: NetnsNode) -> IpAddr {
+    let (index, first, room) = match place {
+        NetnsNode::Host(index) => (index, NetnsNode::Host(0).number(), MAX_HOSTS),
+        NetnsNode::Switch(index) => (index, NetnsNode::Switch(0).number(), MAX_SWITCHES),
+    };
+    let [b, c] = u16::from_be_bytes([b, c]).wrapping_add((index / room) as u16).to_be_bytes();
+    IpAddr::from([a, b, c, first + (index % room) as u8])
 }
 
 /// Addresses of a switch's cores but for the first: in the half of loopback's addresses where no run has its block.
@@ -759,6 +763,7 @@ fn end(child: &mut Child) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn a_switch_is_told_its_neighbours_and_in_namespaces_the_interface_to_each() {
@@ -771,6 +776,20 @@ mod tests {
         assert_eq!(told("tree-2x2", 0, true), "switch1@s1,switch2@s2");
         assert_eq!(told("leaf-spine-2x2x2", 3, true), "switch0@s0,switch1@s1,rank2@h2,rank3@h3");
         assert_eq!(told("mesh-2x2", 0, true), "");
+    }
+
+    #[test]
+    fn no_two_of_many_nodes_have_the_same_address_on_loopback() {
+        let hosts = (0..1000).map(NetnsNode::Host);
+        let all = hosts.chain((0..200).map(NetnsNode::Switch));
+        let addresses: BTreeSet<IpAddr> = all.map(|node| loopback_address([127, 70, 1], node)).collect();
+        assert_eq!(addresses.len(), 1200);
+        let of = |node| loopback_address([127, 70, 1], node).to_string();
+        assert_eq!(
+            [0, 190, 191].map(|rank| of(NetnsNode::Host(rank))),
+            ["127.70.1.1", "127.70.1.191", "127.70.2.1"]
+        );
+        assert_eq!([0, 63].map(|switch| of(NetnsNode::Switch(switch))), ["127.70.1.192", "127.70.2.192"]);
     }
 
     #[test]

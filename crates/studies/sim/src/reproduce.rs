@@ -289,6 +289,7 @@ fn figure_of(
         | Quantity::LayerSteady
         | Quantity::LayerFluctuation
         | Quantity::LayerTable
+        | Quantity::LayerTables
         | Quantity::LayerWait
         | Quantity::LayerBytes
         | Quantity::LayerComputing
@@ -314,6 +315,7 @@ fn of_layer(run: &LayerMeasurement, baseline: Option<&Outcome>, quantity: Quanti
         (Quantity::LayerSteady, _) => Some(over(&|run| run.steady_utilisation()[0])),
         (Quantity::LayerFluctuation, _) => Some(over(&|run| run.steady_utilisation()[1])),
         (Quantity::LayerTable, _) => Some(run.peak_table() as f64 / 1024.0),
+        (Quantity::LayerTables, _) => Some(run.all_tables() as f64 / 1024.0),
         (Quantity::LayerWait, _) => Some(run.mean_wait().as_micros_f64()),
         (Quantity::LayerComputing, _) => Some(run.computing()),
         (Quantity::LayerBytes, _) => Some(over(&LayerMeasurement::link_busy)),
@@ -352,6 +354,7 @@ fn runs(
                     | Quantity::LayerSteady
                     | Quantity::LayerFluctuation
                     | Quantity::LayerTable
+                    | Quantity::LayerTables
                     | Quantity::LayerWait
                     | Quantity::LayerComputing
                     | Quantity::LayerBytes => {

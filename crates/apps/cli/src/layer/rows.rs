@@ -114,10 +114,8 @@ fn sub_layer(part: &PartMeasurement) -> Value {
             "to_us": kernel.to.as_micros_f64(),
         })
     });
-    let counted = outcome
-        .counted
-        .iter()
-        .map(|(name, (all, most))| ((*name).to_owned(), json!({ "all": all, "most": most })));
+    let counted =
+        outcome.counted.iter().map(|(name, (all, most))| (name.clone(), json!({ "all": all, "most": most })));
     let mut row = json!({
         "sub_layer": part.sub_layer.to_string(),
         "time_us": outcome.time.as_micros_f64(),

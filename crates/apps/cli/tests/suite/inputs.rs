@@ -77,6 +77,51 @@ fn what_no_memory_holds_is_refused_before_anything_starts() {
 }
 
 #[test]
+fn a_load_that_would_never_end_is_refused() {
+    refused(&["sim", "traffic", "--load", "1e-300"], "a load from 0.000001 to 1");
+}
+
+#[test]
+fn a_manager_that_nobody_could_ask_does_not_start() {
+    refused(&["manager", "--listen", "127.0.0.1:0", "--max-connections", "0"], "--max-connections");
+}
+
+#[test]
+fn what_the_environment_sets_holds_for_perf_too() {
+    let perf = |set: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quincunx"));
+        command.args(["perf", "barrier", "--ranks", "2", "-n", "1", "--json"]);
+        command.env("QUINCUNX_SET", set).output().unwrap()
+    };
+    let line = error(&perf("banana"));
+    assert!(line.contains("in QUINCUNX_SET, found \"banana\""), "{line}");
+    assert!(error(&perf("group.window=0")).contains("group.window"));
+    assert_eq!(perf("group.window=8,group.message=2").status.code(), Some(0));
+}
+
+#[test]
+fn a_capture_that_the_disk_has_no_room_for_is_an_error_of_perf() {
+    let folder = std::env::temp_dir().join(format!("quincunx-full-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    for rank in 0..2 {
+        std::os::unix::fs::symlink("/dev/full", folder.join(format!("rank{rank}.pcapng"))).unwrap();
+    }
+    let output = quincunx(&["perf", "barrier", "--ranks", "2", "--pcap", folder.to_str().unwrap()]);
+    std::fs::remove_dir_all(&folder).unwrap();
+    let line = error(&output);
+    assert_eq!(output.status.code(), Some(2), "{line}");
+    assert!(line.contains("expected to write all frames to") && line.contains("make room"), "{line}");
+}
+
+#[test]
+fn perf_that_measured_nothing_prints_no_average() {
+    let output = quincunx(&["perf", "all_reduce", "--ranks", "2", "--addresses", "192.0.2.1"]);
+    assert_eq!(output.status.code(), Some(2));
+    let table = String::from_utf8_lossy(&output.stdout);
+    assert!(!table.contains("Avg bus bandwidth"), "{table}");
+}
+
+#[test]
 fn a_file_without_an_end_is_refused() {
     refused(&["sim", "all_reduce", "--fabric", "/dev/zero"], "more than 256 MiB");
 }

@@ -91,7 +91,7 @@ impl<'a> Core<'a> {
         if let Some(capture) = &mut options.capture
             && number > 0
         {
-            capture.set_extension(format!("{number}.pcapng"));
+            *capture = capture.beside(capture.path.with_extension(format!("{number}.pcapng")));
         }
         Ok(Self {
             catalog,

@@ -1,5 +1,6 @@
 //! From a scenario to a measurement: the sub-layers of a model's layer by a schedule, and what lies outside of them.
 
+use super::kept::Remembered;
 use super::run::{LayerError, LayerOutcome, LayerRun, machine, run_sampled};
 use super::samples::SeriesOf;
 use crate::measurement::standard_error;
@@ -12,8 +13,6 @@ use quincunx_design::{AnyDesign, Catalog, Value};
 use quincunx_scenario::{DataSheet, Fabric, MachineSetup, Scenario};
 use quincunx_units::{ByteCount, Duration, FlopRate};
 use quincunx_workload::{Direction, KernelKind, Profile, ProfileError, SubLayer, Transformer, Work};
-use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 /// The schedules that there are.
 pub type Schedules = &'static [&'static dyn Schedule];
@@ -55,6 +54,8 @@ pub struct LayerMeasurement {
     pub operations: u64,
     /// Bytes of an entry of a merging table.
     pub entry: u64,
+    /// Switches that each simulated one stands for.
+    pub planes: u16,
 }
 
 impl LayerMeasurement {
@@ -127,7 +128,14 @@ impl LayerMeasurement {
         self.parts.iter().map(peak).max().unwrap_or(0) * self.entry
     }
 
-    /// The same of all ports' tables, on average over them, the time and the sub-layers; none without samples.
+    /// Bytes that the tables of all ports of all switches have held, each at its fullest (CAIS V-C2).
+    pub fn all_tables(&self) -> u64 {
+        let all =
+            |part: &PartMeasurement| part.outcome.counted.get("peak entries").map_or(0, |&(all, _)| all);
+        self.parts.iter().map(all).max().unwrap_or(0) * self.entry * u64::from(self.planes)
+    }
+
+    /// Bytes that a port's table held on average over ports, the time and the sub-layers; none without samples.
     pub fn mean_table(&self) -> Option<f64> {
         let entries = self.mean_of(|of| matches!(of, SeriesOf::Table { .. }))?;
         Some(entries * self.entry as f64)
@@ -169,35 +177,6 @@ impl LayerMeasurement {
     /// Operations of an accelerator in a second.
     pub fn throughput(&self) -> f64 {
         self.operations as f64 / self.time.as_secs_f64()
-    }
-}
-
-/// Sub-layers that have been run, by all that decides what they give: models and figures have many of them in common.
-#[derive(Debug, Default)]
-pub struct Remembered(Mutex<BTreeMap<String, LayerOutcome<LengthOnly>>>);
-
-impl Remembered {
-    /// What a run gives, run once. Two that want the same at the same time may both run it.
-    fn run(
-        &self,
-        run: &LayerRun<'_>,
-        progress: ProgressFn<'_>,
-    ) -> Result<LayerOutcome<LengthOnly>, LayerError> {
-        let LayerRun { fabric, setup, planes, layer, schedule, unit, seed } = run;
-        let unit = unit.as_ref().map(|(design, settings)| (design.name(), settings));
-        let key = format!("{:?}", (fabric, setup, planes, layer, schedule.name(), unit, seed));
-        let all = || self.0.lock().expect("nobody panics with it");
-        if let Some(outcome) = all().get(&key) {
-            return Ok(outcome.clone());
-        }
-        let outcome = run_sampled(run, None, progress)?;
-        all().insert(key, outcome.clone());
-        Ok(outcome)
-    }
-
-    /// Sub-layers that have been run.
-    pub fn count(&self) -> usize {
-        self.0.lock().expect("nobody panics with it").len()
     }
 }
 
@@ -401,6 +380,7 @@ fn measure_by(
         time: Duration::ZERO,
         operations: 0,
         entry: fabric.format.max_payload as u64,
+        planes,
     };
     let count = sub_layers.len() as f64;
     for (place, sub_layer) in (0..).map(f64::from).zip(sub_layers) {
@@ -444,16 +424,21 @@ pub fn communication_share(
     seed: u64,
     progress: ProgressFn<'_>,
 ) -> Result<f64, LayerError> {
-    let (model, fabric) = (model(scenario)?, fabric(scenario)?);
+    let (model, (fabric, planes)) = (model(scenario)?, simulated(scenario)?);
     let setup = &calibrated(scenario)?;
     let machine = machine(&fabric, setup, 1, seed);
     let vector = ByteCount::new(model.tokens() * u64::from(model.hidden) * u64::from(machine.element));
+    // All switches have the same share of the vector.
+    let mut part = scenario.clone();
+    if let Fabric::Memory(whole) = &mut part.fabric {
+        whole.switches = fabric.switches;
+    }
     let request = Request {
-        scenario: scenario.clone(),
+        scenario: part,
         design,
         collective: Collective::AllReduce,
         reduction: super::run::reduction(machine.element),
-        size: vector,
+        size: vector / u64::from(planes),
         contents: Contents::LengthOnly,
         background: None,
         seed,

@@ -1,14 +1,16 @@
 //! Sub-layers of tensor-parallel models on a memory fabric: compute kernels at the granularity of thread blocks, whose requests are packets
 //! on the fabric's links, by a [schedule](quincunx_accelerator::Schedule).
 
+mod kept;
 mod measure;
 mod node;
 mod run;
 mod samples;
 mod trace;
 
+pub use kept::Remembered;
 pub use measure::{
-    LayerMeasurement, LayerRequest, PartMeasurement, Remembered, Schedules, calibrated, communication_share,
+    LayerMeasurement, LayerRequest, PartMeasurement, Schedules, calibrated, communication_share,
     find_schedule, measure_layer, measure_over_time, measure_remembered, outside, profile,
 };
 pub use quincunx_workload::{KernelKind, MeasuredKernel, Profile};

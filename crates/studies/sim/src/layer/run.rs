@@ -78,7 +78,7 @@ pub struct LayerOutcome<P> {
     /// What switches dropped, and accelerators: nothing, if all is right.
     pub drops: u64,
     /// What the units of all switches have counted, by name: of all ports together, and at the port with most.
-    pub counted: BTreeMap<&'static str, (u64, u64)>,
+    pub counted: BTreeMap<String, (u64, u64)>,
     /// The accelerators' memories.
     pub memories: Vec<P>,
 }
@@ -90,8 +90,8 @@ impl LayerOutcome<LengthOnly> {
         let share = |of: fn(&Self) -> f64| runs.clone().map(of).sum::<f64>() / count as f64;
         let sum = |of: fn(&Self) -> u64| runs.clone().map(of).sum::<u64>();
         let mut counted = BTreeMap::new();
-        for (&name, &(all, most)) in runs.clone().flat_map(|run| &run.counted) {
-            let (sum, peak) = counted.entry(name).or_insert((0, 0));
+        for (name, &(all, most)) in runs.clone().flat_map(|run| &run.counted) {
+            let (sum, peak) = counted.entry(name.clone()).or_insert((0, 0));
             *sum += all;
             *peak = most.max(*peak);
         }
@@ -467,11 +467,11 @@ fn follow<P: PayloadKind>(
     let sms = f64::from(run.setup.gpu().sms) * f64::from(expected);
     let nodes = 0..u32::from(run.fabric.accelerators + run.fabric.switches);
     let dropped = |node| simulation.drops(NodeIndex(node)).values().sum::<u64>();
-    let mut counted: BTreeMap<&'static str, (u64, u64)> = BTreeMap::new();
+    let mut counted: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for (_, node) in simulation.engines() {
         if let LayerNode::Switch(switch) = node {
             switch.count(&mut |counter| {
-                let (all, most) = counted.entry(counter.name).or_default();
+                let (all, most) = counted.entry(counter.name.to_owned()).or_default();
                 *all += counter.value;
                 *most = (*most).max(counter.value);
             });

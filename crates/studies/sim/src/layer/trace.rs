@@ -166,6 +166,7 @@ mod tests {
             time: Duration::ZERO,
             operations: 0,
             entry: 128,
+            planes: 1,
         }
     }
 

@@ -124,6 +124,7 @@ fn a_trace_has_kernels_links_and_tables_as_they_were() {
         time: Duration::ZERO,
         operations: 0,
         entry: 128,
+        planes: 1,
     };
     let tracks = read(&write_trace(&layer, Vec::new()).unwrap()).unwrap();
     for span in &kernels {

@@ -432,6 +432,7 @@ fn steady_utilisation_is_that_of_the_middle_half_of_the_time() {
         outside: Duration::ZERO,
         operations: 0,
         entry: 128,
+        planes: 1,
     };
     assert_eq!(measured.steady_utilisation(), [0.875, 0.125]);
 }

@@ -9,6 +9,7 @@ mod epic_tables;
 mod experts;
 mod hardware;
 mod jobs;
+mod kept;
 mod layer_machine;
 mod layer_over_time;
 mod layers;
