@@ -23,7 +23,7 @@ use crate::sweeps::{Means, add_error, run_all, say_error};
 #[derive(Args)]
 #[command(after_help = "Examples:
   quincunx sim train --model resnet-50
-  quincunx sim train --model vgg-16 --set train.overlap=false --set train.copy=12GB/s
+  quincunx sim train --model vgg-16 --set train.copy=2.44GB/s --set train.reduction=6GB/s
   quincunx sim train --model alexnet --fabric star-16 --design epic-3 --batch 32 --set link.rate=25Gbit/s --json
 
 Every rank has the whole model and a batch of its own. Its gradients become ready layer by layer from the last; they are added up over all
@@ -33,6 +33,7 @@ the design that is named last. Keys of --set beside the fabric's and the designs
   train.fusion      64MiB        most bytes of ready gradients that one collective sends together; 0: one for each layer
   train.cycle       5ms          interval at which an idle rank checks for ready gradients; 0s: it sends as soon as one is ready
   train.copy                     rate of copies to host memory before a bucket is sent, and back behind it; none if not said
+  train.reduction                rate at which a processor adds up vectors while the network waits, as MPI's does; nobody waits if not said
   train.gpu.rate    3.96TFLOP/s  rate that convolutions and matrix products reach (a GeForce RTX 2080)
   train.gpu.memory  448GB/s      traffic to the accelerator's memory
   train.gpu.tile    4            side of the tiles of Winograd's convolution; 1: without")]

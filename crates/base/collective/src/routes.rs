@@ -12,6 +12,8 @@ pub struct Routes {
     ranks: Vec<Rank>,
     /// By token: where its ranks end.
     ends: Vec<usize>,
+    /// By rank: how many of its tokens are for this rank; empty if that is not known.
+    incoming: Vec<usize>,
 }
 
 impl Routes {
@@ -27,6 +29,28 @@ impl Routes {
     pub fn of(&self, token: usize) -> &[Rank] {
         let start = token.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.ranks[start..self.ends[token]]
+    }
+
+    /// How many tokens of each rank are for this rank; empty if that is not known.
+    pub fn incoming(&self) -> &[usize] {
+        &self.incoming
+    }
+
+    /// The routes of all ranks, each of which knows how many tokens come from whom, as callers of an AllToAllV do.
+    ///
+    /// # Panics
+    /// If a token is for a rank that there is not.
+    pub fn with_incoming(all: Vec<Self>) -> Vec<Self> {
+        let mut incoming = alloc::vec![alloc::vec![0; all.len()]; all.len()];
+        for (source, routes) in all.iter().enumerate() {
+            for ranks in routes.iter() {
+                let once = ranks.iter().enumerate().filter(|(index, rank)| !ranks[..*index].contains(rank));
+                for (_, rank) in once {
+                    incoming[rank.index()][source] += 1;
+                }
+            }
+        }
+        all.into_iter().zip(incoming).map(|(routes, incoming)| Self { incoming, ..routes }).collect()
     }
 
     /// The ranks of each token, one after the other.
@@ -107,6 +131,15 @@ mod tests {
 
     fn i32s(values: &[i32]) -> Numbers {
         Numbers::from(values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn each_rank_knows_how_many_tokens_come_from_whom() {
+        let all = [&[&[0, 1][..], &[1, 1]][..], &[&[0]], &[]].map(routes);
+        let all = Routes::with_incoming(all.into());
+        let incoming: Vec<_> = all.iter().map(Routes::incoming).collect();
+        assert_eq!(incoming, [[1, 1, 0], [2, 0, 0], [0, 0, 0]]);
+        assert!(routes(&[&[1]]).incoming().is_empty());
     }
 
     fn routes(tokens: &[&[u16]]) -> Routes {

@@ -27,6 +27,8 @@ impl Places {
 pub(crate) struct Batch {
     /// By token of this rank: who has got it.
     pub(crate) away: Vec<Destinations>,
+    /// By rank: how many of its tokens come here; empty if ranks announce that.
+    pub(crate) incoming: Vec<usize>,
     /// By rank: its tokens that are here; nobody's before the dispatch is done.
     pub(crate) here: Vec<Slots>,
 }

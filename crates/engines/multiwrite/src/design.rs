@@ -105,7 +105,7 @@ pub struct RelayParams {
 }
 
 /// How ranks relay, and what it takes them. Times are those of simulated processors: real ones take what they take.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Relay {
     /// Who relays for a rank.
@@ -118,6 +118,22 @@ pub struct Relay {
     pub message: Duration,
     /// To send one copy of it.
     pub copy: Duration,
+    /// Ranks announce to each other how many tokens follow; otherwise the application says how many come from whom, as AllToAllV's callers do.
+    pub announce: bool,
+}
+
+impl Default for Relay {
+    fn default() -> Self {
+        let none = Duration::ZERO;
+        Self {
+            relays: Relays::default(),
+            piece: None,
+            preparation: none,
+            message: none,
+            copy: none,
+            announce: true,
+        }
+    }
 }
 
 /// Who relays for a rank of a mesh.
@@ -158,7 +174,7 @@ struct PartRole {
 
 impl Params for RelayParams {
     fn help() -> Vec<Help> {
-        let own: [Help; 5] = [
+        let own: [Help; 6] = [
             (
                 "relay.relays",
                 "who relays for a rank of a mesh: paired (its partner in the next domain) or full (all of it)",
@@ -167,6 +183,10 @@ impl Params for RelayParams {
             ("relay.preparation", "simulated: time to prepare several paths, once a collective"),
             ("relay.message", "simulated: time to receive a message and read its destinations"),
             ("relay.copy", "simulated: time to send one copy of a message"),
+            (
+                "relay.announce",
+                "of tokens: ranks first announce how many follow; otherwise the application says how many come from whom",
+            ),
         ];
         Transport::HELP.into_iter().chain(own).collect()
     }
@@ -351,7 +371,7 @@ impl Design for MultiWrite {
             return Ok(Endpoint::Program(Box::new(Writes::new(writer))));
         }
         if role.tokens {
-            let config = ExpertsConfig { writer, preparation };
+            let config = ExpertsConfig { writer, preparation, announces: params.relay.announce };
             let mut program = Experts::new(config).map_err(|error| Refusal::of(&error))?;
             if let Some(mutation) = mutation {
                 program.break_rule(mutation);

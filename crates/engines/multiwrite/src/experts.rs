@@ -9,8 +9,9 @@
 //!
 //! Whom tokens are for is said before each dispatch ([`Program::route`]), for no two batches are alike. A combine is for the last one.
 //!
-//! Each rank first announces to every other what follows, and how much of it. Whoever has all that was announced tells the others, and a
-//! rank is done when all have told.
+//! Each rank first announces to every other what follows, and how much of it; or the application says with the routing how much comes from
+//! whom, as AllToAllV's callers do. Whoever has all of it tells the others, and a rank is done when all have told. Without announcements ranks
+//! that are told the wrong numbers, or called for different collectives, may wait for ever.
 
 use alloc::vec::Vec;
 use quincunx_collective::{Collective, Payload, Rank, Routes};
@@ -42,6 +43,8 @@ pub struct ExpertsConfig {
     pub writer: WriterConfig,
     /// What it takes to prepare relaying before anything is dispatched. Nothing, but in simulations of devices that take it.
     pub preparation: Duration,
+    /// Whether ranks announce how much follows.
+    pub announces: bool,
 }
 
 /// Why a set-up is refused.
@@ -85,8 +88,9 @@ struct Progress {
 pub struct Experts {
     writer: Writer,
     preparation: Duration,
-    /// By token of the next batch: whom it is for, once that is said.
-    next: Option<Vec<Destinations>>,
+    announces: bool,
+    /// The next batch, once it is said whom its tokens are for.
+    next: Option<Batch>,
     /// The last one, or that on its way.
     batch: Option<Batch>,
     state: State<Progress>,
@@ -101,7 +105,7 @@ impl Experts {
     /// # Errors
     /// If the window has no room for a token, or the table has no way to a rank.
     pub fn new(config: ExpertsConfig) -> Result<Self, ExpertsConfigError> {
-        let ExpertsConfig { writer, preparation } = config;
+        let ExpertsConfig { writer, preparation, announces } = config;
         let (table, me) = (&writer.table, writer.table.rank());
         if writer.window.data == 0 {
             return Err(ExpertsConfigError::EmptyToken);
@@ -116,6 +120,7 @@ impl Experts {
             barrier: Barrier::new(others()),
             writer: Writer::new(writer),
             preparation,
+            announces,
             next: None,
             batch: None,
             state: State::Idle,
@@ -148,10 +153,10 @@ impl Experts {
         let (input, output) = (("an input", input), ("an output", output));
         let (tokens, own, all) = match collective {
             Collective::Dispatch => (self.next.as_ref(), input, output),
-            Collective::Combine => (self.batch.as_ref().map(|batch| &batch.away), output, input),
+            Collective::Combine => (self.batch.as_ref(), output, input),
             found => return Err(RequestError::NotOffered { found }),
         };
-        let tokens = tokens.ok_or(RequestError::NoRouting)?.len();
+        let tokens = tokens.ok_or(RequestError::NoRouting)?.away.len();
         self.writer.check_contents::<P>()?;
         let window = self.writer.window();
         let count = usize::from(self.writer.table().ranks()) * window.slots();
@@ -215,6 +220,16 @@ impl Experts {
         })
     }
 
+    /// Notes what comes from a rank that does not announce it. Returns whether that agrees with what has come.
+    fn announce_for(&mut self, source: Rank) -> bool {
+        let (State::Running(progress), Some(batch)) = (&self.state, &self.batch) else { return true };
+        let announcement = match progress.task {
+            Task::Dispatch(_) => Announcement { combines: false, count: batch.incoming[source.index()] },
+            Task::Combine(_) => Announcement { combines: true, count: Dispatch::count(batch, source) },
+        };
+        self.arrivals[source.index()].announce(announcement)
+    }
+
     /// Begins with this rank's own tokens and those that have arrived early.
     ///
     /// # Errors
@@ -227,6 +242,9 @@ impl Experts {
             Task::Combine(combine) => combine.begin(batch, &self.writer, verbs),
         }
         for source in self.others() {
+            if !self.announces && !self.announce_for(source) {
+                return Err(source);
+            }
             let arrivals = &self.arrivals[source.index()];
             if !arrivals.is_of(length) || !self.is_expected(source) {
                 return Err(source);
@@ -257,12 +275,23 @@ impl Routed for Experts {
                 return Err(RequestError::NoSuchRank { ranks, token, found: found.0 });
             }
         }
+        let (incoming, all) = (routes.incoming(), usize::from(ranks));
+        if !self.announces && incoming.len() != all {
+            return Err(RequestError::NoIncoming { ranks, found: incoming.len() });
+        }
+        if let Some(&found) = incoming.iter().find(|&&count| count > most) {
+            return Err(RequestError::Tokens { most, found });
+        }
         let destinations = |of: &[Rank]| {
             let mut destinations = Destinations::NONE;
             of.iter().for_each(|rank| destinations.insert(rank.0));
             destinations
         };
-        self.next = Some(routes.iter().map(destinations).collect());
+        self.next = Some(Batch {
+            away: routes.iter().map(destinations).collect(),
+            incoming: incoming.to_vec(),
+            here: Vec::new(),
+        });
         Ok(())
     }
 }
@@ -312,7 +341,7 @@ impl<P: Payload> Relaying<P> for Experts {
         if progress.is_posted {
             return;
         }
-        for rank in others {
+        for rank in others.filter(|_| self.announces) {
             let announcement = match progress.task {
                 Task::Dispatch(_) => Announcement { combines: false, count: Dispatch::count(batch, rank) },
                 Task::Combine(_) => Announcement { combines: true, count: Combine::count(batch, rank) },
@@ -373,8 +402,8 @@ impl<P: Payload> Program<P> for Experts {
         self.state.check_idle()?;
         let progress = self.progress(&request, verbs)?;
         let mut preparation = Duration::ZERO;
-        if let (Task::Dispatch(_), Some(away)) = (&progress.task, self.next.take()) {
-            self.batch = Some(Batch { away, here: Vec::new() });
+        if matches!(progress.task, Task::Dispatch(_)) {
+            self.batch = self.next.take();
             preparation = self.preparation;
         }
         self.state = State::Running(progress);

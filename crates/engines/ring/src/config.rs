@@ -67,6 +67,8 @@ pub struct Config {
     /// A Broadcast, a Reduce and what has no bytes end when all ranks have confirmed that they ask for the same; otherwise when this rank has
     /// sent and received all. The same at every rank.
     pub confirm: bool,
+    /// Of direct: a Barrier goes to rank 0 and back from there, not from each to each. The same at every rank.
+    pub barrier_at_root: bool,
 }
 
 /// Why a set-up is refused.
@@ -173,7 +175,17 @@ impl Config {
     /// An eager program with the default chunk and window.
     pub fn new(algorithm: Algorithm, rank: Rank, peers: Vec<Option<QpIndex>>) -> Self {
         let (chunk, window) = algorithm.pieces();
-        Self { algorithm, rank, peers, trees: None, chunk, window, pace: Pace::Eager, confirm: true }
+        Self {
+            algorithm,
+            rank,
+            peers,
+            trees: None,
+            chunk,
+            window,
+            pace: Pace::Eager,
+            confirm: true,
+            barrier_at_root: false,
+        }
     }
 
     /// The peers that the algorithm needs and their queue pairs.

@@ -132,23 +132,29 @@ pub struct Pieces {
     /// A Broadcast, a Reduce and what has no bytes end when all ranks have confirmed that they ask for the same; otherwise when this rank has
     /// sent and received all, as papers count: a rank that asks for something else goes unnoticed then.
     pub confirm: bool,
+    /// Of direct: a Barrier goes to rank 0 and back from there (EPIC table 30, ToRank0), not from each to each.
+    pub barrier_at_root: bool,
 }
 
 impl Default for Pieces {
     fn default() -> Self {
-        Self { chunk: None, window: None, lockstep: false, confirm: true }
+        Self { chunk: None, window: None, lockstep: false, confirm: true, barrier_at_root: false }
     }
 }
 
 impl Params for HostParams {
     fn help() -> Vec<Help> {
-        let own: [Help; 4] = [
+        let own: [Help; 5] = [
             ("hosts.chunk", "the longest message; default: 64KiB, 16KiB in double-tree"),
             ("hosts.window", "messages in flight to a peer; default: 16, 64 in double-tree"),
             ("hosts.lockstep", "begin a step when all messages of the last one are acknowledged"),
             (
                 "hosts.confirm",
                 "Broadcast and Reduce end when all ranks have confirmed the same; otherwise, as in papers, when each has sent and received all",
+            ),
+            (
+                "hosts.barrier_at_root",
+                "of direct: a Barrier goes to rank 0 and back from there; otherwise from each to each",
             ),
         ];
         Transport::HELP.into_iter().chain(own).collect()
@@ -278,12 +284,13 @@ impl Hosts {
                 *place = Some(QpIndex(index as u16));
             }
         }
-        let Pieces { chunk, window, lockstep, confirm } = params.hosts;
+        let Pieces { chunk, window, lockstep, confirm, barrier_at_root } = params.hosts;
         let (usual_chunk, usual_window) = self.algorithm.pieces();
         let (chunk, window) = (chunk.unwrap_or(usual_chunk), window.unwrap_or(usual_window));
         let pace = if lockstep { Pace::Lockstep } else { Pace::Eager };
         let rank = context.rank()?;
-        let config = Config { algorithm: self.algorithm, rank, peers, trees, chunk, window, pace, confirm };
+        let algorithm = self.algorithm;
+        let config = Config { algorithm, rank, peers, trees, chunk, window, pace, confirm, barrier_at_root };
         let mut program = HostProgram::new(&config).map_err(|error| Refusal::of(&error))?;
         if let Some(mutation) = mutation {
             program.break_rule(mutation);

@@ -7,8 +7,16 @@ use crate::plan::{Own, Plan, part};
 use quincunx_collective::{Collective, Rank};
 
 /// Plans a collective; `length` is that of the whole vector (all ranks' parts), `element` an element's. A Broadcast or a Reduce is done when
-/// all agree if it `confirms`: tokens go to the root behind the data, and back when it has all of them.
-pub(crate) fn plan(plan: &mut Plan, collective: Collective, length: usize, element: usize, confirms: bool) {
+/// all agree if it `confirms`: tokens go to the root behind the data, and back when it has all of them. A Barrier `at_root` is that alone,
+/// around rank 0.
+pub(crate) fn plan(
+    plan: &mut Plan,
+    collective: Collective,
+    length: usize,
+    element: usize,
+    confirms: bool,
+    at_root: bool,
+) {
     let (me, ranks) = (plan.rank, plan.ranks);
     let of_rank = |rank: Rank| part(length, element, ranks, rank.0);
     let others = || (0..ranks).map(Rank).filter(move |rank| *rank != me);
@@ -47,13 +55,18 @@ pub(crate) fn plan(plan: &mut Plan, collective: Collective, length: usize, eleme
             plan.push(length, alone(0), Some(0), None, from_next());
         }
         Collective::Broadcast { root } => plan.push(length, None, Some(0), Some(root), None),
+        Collective::Barrier if at_root => {}
         Collective::Barrier => {
             plan.push_token(alone(0), None, from_next());
             plan.push_token(None, others(), None);
         }
         Collective::Dispatch | Collective::Combine => unreachable!("refused at the door"),
     }
-    match collective.root().filter(|_| confirms) {
+    let confirmed_at = match collective {
+        Collective::Barrier => at_root.then_some(Rank(0)),
+        _ => collective.root().filter(|_| confirms),
+    };
+    match confirmed_at {
         Some(root) if me == root => plan.push_token(alone(0), others(), from_next()),
         Some(root) => {
             plan.push_token(alone(0), None, Some(root));

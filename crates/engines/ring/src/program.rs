@@ -66,6 +66,7 @@ pub struct HostProgram {
     digest: u32,
     digest_bits: u32,
     confirms: bool,
+    barrier_at_root: bool,
     /// Sends of pieces that are not complete, of all connections.
     outstanding: usize,
     state: State,
@@ -110,6 +111,7 @@ impl HostProgram {
             digest: 0,
             digest_bits: Credit::digest_bits(u32::from(config.window)),
             confirms: config.confirm,
+            barrier_at_root: config.barrier_at_root,
             outstanding: 0,
             state: State::Idle,
             mutation: None,
@@ -192,7 +194,10 @@ impl HostProgram {
                 double_tree::plan(&mut self.plan, trees, collective, length, element);
             }
             Algorithm::HalvingDoubling => halving_doubling::plan(&mut self.plan, length, element),
-            Algorithm::Direct => direct::plan(&mut self.plan, collective, length, element, confirms),
+            Algorithm::Direct => {
+                let at_root = self.barrier_at_root;
+                direct::plan(&mut self.plan, collective, length, element, confirms, at_root);
+            }
         }
         for connection in &mut self.connections {
             connection.incoming.clear();

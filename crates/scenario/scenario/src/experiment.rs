@@ -792,6 +792,19 @@ mod tests {
     }
 
     #[test]
+    fn a_row_of_figures_that_a_paper_prints_twice_counts_once() {
+        let mut counted = std::collections::BTreeSet::new();
+        for experiment in Experiment::find("").unwrap() {
+            // One or two figures may be the same by chance.
+            let rows = experiment.series.iter().filter(|series| series.kind.is_counted());
+            for series in rows.filter(|series| series.published.len() > 2 && series.independent() > 0) {
+                let row = (experiment.paper.clone(), format!("{:?}", series.published));
+                assert!(counted.insert(row), "{}/{} counts a row again", experiment.paper, experiment.id);
+            }
+        }
+    }
+
+    #[test]
     fn an_experiment_that_is_run_elsewhere_says_how() {
         let error = Experiment::find("scin/table1").unwrap_err();
         assert!(error.to_string().ends_with("run `make experiment-scin-table1`"), "{error}");

@@ -22,6 +22,9 @@ pub struct Training {
     /// Rate of copying gradients between the accelerator's memory and the host's, before and after sending. Default: no copies, as the network
     /// accesses the accelerator's memory or copies overlap the transfer.
     pub copy: Option<BitRate>,
+    /// Rate at which a processor of each rank adds up vectors, while its part of the network waits: MPI does so between two steps of a ring.
+    /// Default: nobody waits for it, as accelerators or switches add up what passes.
+    pub reduction: Option<BitRate>,
     /// Every rank's accelerator.
     pub gpu: Gpu,
 }
@@ -50,6 +53,7 @@ impl Default for Training {
             fusion: ByteCount::new(64 << 20),
             cycle: Duration::from_millis(5),
             copy: None,
+            reduction: None,
             gpu: Gpu::default(),
         }
     }

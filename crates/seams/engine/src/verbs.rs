@@ -381,6 +381,16 @@ pub enum RequestError {
         "expected a routing of tokens, found none; give one before a dispatch, and dispatch before a combine"
     )]
     NoRouting,
+    /// Nobody has said how many tokens come from whom, in a group whose ranks do not announce them.
+    #[error(
+        "expected how many tokens come from each of {ranks} ranks, found {found} counts; give them with the routing, or have ranks announce them (`relay.announce`)"
+    )]
+    NoIncoming {
+        /// All ranks.
+        ranks: u16,
+        /// As given.
+        found: usize,
+    },
     /// More tokens than places.
     #[error(
         "expected at most {most} tokens, found {found}; set the group up with more places, or dispatch in parts"

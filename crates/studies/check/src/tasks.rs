@@ -117,7 +117,7 @@ impl TasksSetup {
         let (slots, token) = (self.packets, self.packet);
         let elements = slots * token / MTU;
         let ranks = || (0..self.ranks).map(Rank);
-        let routes: Vec<Routes> = ranks().map(|rank| self.routes(rank.0)).collect();
+        let routes = Routes::with_incoming(ranks().map(|rank| self.routes(rank.0)).collect());
         let batch =
             |rank: Rank| Provenance::of_rank(rank, routes[rank.index()].tokens() * token).moved(first);
         let inputs: Vec<Provenance> = ranks().map(batch).collect();

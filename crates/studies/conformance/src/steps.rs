@@ -72,7 +72,7 @@ pub(crate) fn steps<P: Data>(trial: &Trial) -> Vec<Step<P>> {
         return vec![Step { collective, routes: Vec::new(), inputs, expected }];
     }
     let token = trial.token();
-    let routes: Vec<Routes> = ranks().map(|rank| trial.routes(rank).collect()).collect();
+    let routes = Routes::with_incoming(ranks().map(|rank| trial.routes(rank).collect()).collect());
     let inputs: Vec<P> = ranks().map(|rank| P::sample(trial, rank, TOKENS * token)).collect();
     let places: Vec<P> =
         ranks().map(|rank| reference_dispatch(&routes, &inputs, rank, TOKENS, token)).collect();

@@ -10,7 +10,7 @@ use crate::measurement::standard_error;
 use crate::progress::ProgressFn;
 use crate::{Contents, MeasureError, Measurement, Outputs, Request, measure};
 use quincunx_collective::Collective;
-use quincunx_units::{ByteCount, Duration};
+use quincunx_units::{BitRate, ByteCount, Duration};
 use quincunx_workload::{Iteration, Model, ModelError, iterate, passes};
 use std::collections::BTreeMap;
 
@@ -122,11 +122,21 @@ pub fn measure_training(
     let is_steady =
         faults.loss.is_none() && faults.congestion == Default::default() && request.background.is_none();
     let mut times = Times { request, progress, known: BTreeMap::new(), steps: 0 };
-    let all_reduce = |size: ByteCount| if is_steady { times.steady(size) } else { times.simulated(size) };
-    let iteration = iterate(&passes(&model, &scenario.training), &scenario.training, all_reduce)?;
+    let (ranks, training) = (scenario.ranks(), &scenario.training);
+    let all_reduce = |size: ByteCount| {
+        let network = if is_steady { times.steady(size) } else { times.simulated(size) };
+        network.map(|time| time + reduction(training.reduction, size, ranks))
+    };
+    let iteration = iterate(&passes(&model, training), training, all_reduce)?;
     let steps = times.steps;
-    let batch = scenario.training.batch.unwrap_or(model.batch);
-    Ok(TrainingMeasurement { model: model.name, batch, ranks: scenario.ranks(), iteration, steps })
+    let batch = training.batch.unwrap_or(model.batch);
+    Ok(TrainingMeasurement { model: model.name, batch, ranks, iteration, steps })
+}
+
+/// How long the processor of one of `ranks` ranks adds up what it receives of a bucket, if it does: all parts but its own, one for each rank.
+fn reduction(rate: Option<BitRate>, size: ByteCount, ranks: u16) -> Duration {
+    let ranks = u64::from(ranks);
+    rate.map_or(Duration::ZERO, |rate| rate.time_for(size * (ranks - 1)) / ranks)
 }
 
 /// The longest bucket that is simulated at its own length where all frames arrive.

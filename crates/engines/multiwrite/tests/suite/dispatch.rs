@@ -60,6 +60,46 @@ fn a_token_with_no_expert_on_another_server_does_not_cross() {
 }
 
 #[test]
+fn a_rank_without_tokens_sends_announcements_or_nothing_until_it_has_all_that_comes() {
+    let routes = only(1, RANKS, &[&[0, 4]]);
+    for (announces, messages) in [(true, 7), (false, 0)] {
+        let mut ranks: Ranks<Numbers> = Ranks::new(ExpertsSetup { announces, ..ExpertsSetup::new(false) });
+        let inputs = inputs(&routes, 1);
+        ranks.dispatch(0, &routes[0], inputs[0].clone());
+        let sent: usize = ranks.ports[0].lines.iter().map(|line| line.sends.len()).sum();
+        assert_eq!(sent, messages, "announces: {announces}");
+        (1..RANKS).for_each(|rank| ranks.dispatch(rank, &routes[rank], inputs[rank].clone()));
+        ranks.run();
+        ranks.assert_done(1);
+    }
+}
+
+#[test]
+fn without_announcements_a_rank_must_be_told_how_many_tokens_come_and_more_fail_the_dispatch() {
+    let setup = ExpertsSetup { announces: false, ..ExpertsSetup::new(true) };
+    let mut ranks: Ranks<Numbers> = Ranks::new(setup);
+    let refused = RequestError::NoIncoming { ranks: RANKS as u16, found: 0 };
+    assert_eq!(ranks.route(0, &routes(&[&[3]])), Err(refused));
+    let routes = only(1, RANKS, &[&[0]]);
+    ranks.dispatch(0, &routes[0], Numbers::zeroed(0));
+    let qp = ranks.graph.table(0).queue_pair(Rank(1)).unwrap();
+    let token = |slot: usize| Completion::Written {
+        id: WorkId(0),
+        target: Slice { region: RegionId(0), offset: (SLOTS + slot) * TOKEN, length: TOKEN },
+        immediate: 1,
+    };
+    ranks.complete(0, qp, token(0));
+    assert_eq!(ranks.outcomes[0], []);
+    // The rank waits for the end: what comes now is of the next dispatch, for which it expects nothing.
+    ranks.complete(0, qp, token(1));
+    let mut early: Ranks<Numbers> = Ranks::new(setup);
+    (0..2).for_each(|slot| early.complete(0, qp, token(slot)));
+    early.route(0, &routes[0]).unwrap();
+    early.start(0, Collective::Dispatch, Numbers::zeroed(0), early.places()).unwrap();
+    assert_eq!(early.outcomes[0], [Outcome::Failed { qp, failure: Failure::InvalidRequest }]);
+}
+
+#[test]
 fn a_batch_of_nothing_ends_at_all_ranks() {
     dispatched(ExpertsSetup::new(true), &vec![Routes::default(); RANKS]);
 }
@@ -89,7 +129,8 @@ fn a_rank_of_1024_writes_a_token_with_its_ranks_to_the_relay_and_ends_when_all_h
     let table = Table::new(Rank(0), ALL, (1..ALL).map(Rank).collect(), (0..ALL).map(ways).collect()).unwrap();
     let window = Window::new(ALL, 1, TOKEN);
     let writer = WriterConfig { table, window, receives: 1, cost: RelayCost::default() };
-    let mut program = Experts::new(ExpertsConfig { writer, preparation: Duration::ZERO }).unwrap();
+    let config = ExpertsConfig { writer, preparation: Duration::ZERO, announces: true };
+    let mut program = Experts::new(config).unwrap();
     let mut port: Port<Numbers> = Port::new(usize::from(ALL) - 1);
     program.initialise(&mut port);
     program.route(&routes(&[&[1, 512, 1023]])).unwrap();
@@ -251,7 +292,8 @@ fn a_large_group_needs_memory_with_contents() {
 #[test]
 fn a_set_up_that_makes_no_sense_is_refused_in_a_line() {
     let line = Graph::line(RANKS);
-    let unconnected = ExpertsConfig { writer: config(&line, 0, SLOTS, TOKEN), preparation: Duration::ZERO };
+    let writer = config(&line, 0, SLOTS, TOKEN);
+    let unconnected = ExpertsConfig { writer, preparation: Duration::ZERO, announces: true };
     let refusal = ExpertsConfigError::NoQueuePair { found: 2 };
     assert_eq!(Experts::new(unconnected).map(|_| ()), Err(refusal));
     assert!(!refusal.to_string().contains('\n'));
@@ -274,7 +316,7 @@ fn any_batch() -> impl Strategy<Value = Vec<Routes>> {
         |mask: &u32| (0..RANKS as u16).filter(|rank| mask & 1 << rank != 0).map(Rank).collect::<Vec<_>>();
     let of = prop::collection::vec(1_u32..256, 0..=SLOTS)
         .prop_map(move |masks| masks.iter().map(ranks).collect::<Routes>());
-    prop::collection::vec(of, RANKS)
+    prop::collection::vec(of, RANKS).prop_map(Routes::with_incoming)
 }
 
 proptest! {
@@ -284,9 +326,10 @@ proptest! {
     fn batches_follow_each_other_out_and_back_whoever_is_ahead(
         seed in any::<u64>(),
         relays in any::<bool>(),
+        announces in any::<bool>(),
         batches in prop::collection::vec(any_batch(), 1..4),
     ) {
-        let mut ranks: Ranks<Numbers> = Ranks::new(ExpertsSetup { seed, ..ExpertsSetup::new(relays) });
+        let mut ranks: Ranks<Numbers> = Ranks::new(ExpertsSetup { seed, announces, ..ExpertsSetup::new(relays) });
         let rounds = 2 * batches.len();
         let all: Vec<_> = batches.iter().zip(0..).map(|(routes, round)| inputs(routes, seed >> 8 ^ round)).collect();
         let mut begun = [0; RANKS];

@@ -2,17 +2,22 @@
 //! 500 Mbit/s (16 ns a byte), 100 us from host to host.
 
 use crate::common::timed::{Links, Timing};
-use crate::common::{ProgramGroup, lengths};
+use crate::common::{ProgramGroup, config, lengths};
 use quincunx_collective::{Collective, DataType, LengthOnly, Rank, ReduceOp, Reduction};
 use quincunx_engine::Terms;
 use quincunx_engine::verbs::CollectiveRequest;
-use quincunx_ring::{Algorithm, DEFAULT_CHUNK, DEFAULT_WINDOW};
+use quincunx_ring::{Algorithm, Config, DEFAULT_CHUNK, DEFAULT_WINDOW};
 
 const LINKS: Links = Links { per_byte: 16, latency: 100_000 };
 const MIB: usize = 1024 * 1024;
 
 fn time(algorithm: Algorithm, collective: Collective, ranks: usize, bytes: usize, starts: &[u64]) -> Timing {
-    let mut group = ProgramGroup::new(algorithm, ranks, DEFAULT_CHUNK.bytes(), DEFAULT_WINDOW, 0);
+    let group = ProgramGroup::new(algorithm, ranks, DEFAULT_CHUNK.bytes(), DEFAULT_WINDOW, 0);
+    run(group, collective, bytes, starts)
+}
+
+fn run(mut group: ProgramGroup<LengthOnly>, collective: Collective, bytes: usize, starts: &[u64]) -> Timing {
+    let ranks = group.hosts.len();
     let requests: Vec<_> = (0..ranks)
         .map(|rank| {
             let (input, output) = lengths(collective, rank, ranks, bytes);
@@ -155,6 +160,16 @@ fn a_barrier_takes_as_many_hops_as_it_says() {
         // The last message's acknowledgement takes one more.
         assert_eq!(timing.end, (hops + 1) * LINKS.latency, "{algorithm}");
     }
+}
+
+#[test]
+fn a_barrier_at_rank_0_goes_there_and_back() {
+    let config = |rank| Config {
+        barrier_at_root: true,
+        ..config(Algorithm::Direct, rank, 8, DEFAULT_CHUNK.bytes(), DEFAULT_WINDOW)
+    };
+    let timing = run(ProgramGroup::of(&config, 8, 0), Collective::Barrier, 0, &[0; 8]);
+    assert_eq!(timing.end, (2 + 1) * LINKS.latency, "with the last message's acknowledgement");
 }
 
 /// Each link carries two vectors each way, and both ways are in use from the first piece to the last.

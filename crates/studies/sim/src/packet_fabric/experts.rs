@@ -44,8 +44,9 @@ impl<'a> Batch<'a> {
         let routings: Vec<_> = (0..ranks).map(route).collect();
         let each = experts / ranks;
         let routes = |of: &Vec<Routing>| of.iter().map(|routing| routing.ranks(each)).collect();
+        let routes = Routes::with_incoming(routings.iter().map(routes).collect());
         let length = token_length(batch).as_usize();
-        Self { batch, ranks, slots, length, routes: routings.iter().map(routes).collect(), routings }
+        Self { batch, ranks, slots, length, routes, routings }
     }
 
     /// Bytes of a token's values.

@@ -71,6 +71,14 @@ fn copies_through_the_host_take_longer_the_slower_they_are() {
 }
 
 #[test]
+fn a_processor_that_adds_up_takes_all_parts_of_a_gradient_but_its_own() {
+    let time =
+        |rate: &[&str]| train(&[&AT_ONCE[..], &["topology=star-4"], rate].concat(), "ring").iteration.time;
+    let more = (time(&["train.reduction=6GB/s"]) - time(&[])).as_secs_f64();
+    assert!((more - 0.75 * 4.0 * 13_378_280.0 / 6e9).abs() < 1e-9, "{more}");
+}
+
+#[test]
 fn samples_of_all_ranks_count() {
     let found = train(&["train.batch=10"], "ring");
     let expected = 2.0 * 10.0 / found.iteration.time.as_secs_f64();

@@ -23,13 +23,14 @@ pub struct ExpertsSetup {
     /// Of a server.
     pub members: usize,
     pub relays: bool,
+    pub announces: bool,
     pub cost: RelayCost,
     pub seed: u64,
 }
 
 impl ExpertsSetup {
     pub fn new(relays: bool) -> Self {
-        Self { members: 4, relays, cost: RelayCost::default(), seed: 1 }
+        Self { members: 4, relays, announces: true, cost: RelayCost::default(), seed: 1 }
     }
 
     pub fn table(&self, graph: &Graph, rank: usize) -> Table {
@@ -51,7 +52,7 @@ impl ExpertsSetup {
             cost: self.cost,
             ..config(graph, rank, SLOTS, TOKEN)
         };
-        ExpertsConfig { writer, preparation: Duration::ZERO }
+        ExpertsConfig { writer, preparation: Duration::ZERO, announces: self.announces }
     }
 }
 
@@ -67,14 +68,14 @@ pub fn all_routes(ranks: usize) -> Vec<Routes> {
         let tokens = 0..if rank == ranks - 1 { 0 } else { SLOTS };
         tokens.map(|token| [0, 1, 3].map(|step| to(rank, token, step))).collect()
     };
-    (0..ranks).map(of).collect()
+    Routes::with_incoming((0..ranks).map(of).collect())
 }
 
 /// The tokens of one rank, and of no other.
 pub fn only(rank: usize, ranks: usize, tokens: &[&[u16]]) -> Vec<Routes> {
     let mut all = vec![Routes::default(); ranks];
     all[rank] = routes(tokens);
-    all
+    Routes::with_incoming(all)
 }
 
 pub struct Ranks<P> {

@@ -75,7 +75,17 @@ fn peer_of(rank: usize, qp: usize) -> usize {
 pub(crate) fn config(algorithm: Algorithm, rank: usize, ranks: usize, chunk: u64, window: u16) -> Config {
     let peers = (0..ranks).map(|peer| (peer != rank).then(|| QpIndex(qp_to(rank, peer) as u16))).collect();
     let (rank, chunk) = (Rank(rank as u16), ByteCount::new(chunk));
-    Config { algorithm, rank, peers, trees: None, chunk, window, pace: Pace::Eager, confirm: true }
+    Config {
+        algorithm,
+        rank,
+        peers,
+        trees: None,
+        chunk,
+        window,
+        pace: Pace::Eager,
+        confirm: true,
+        barrier_at_root: false,
+    }
 }
 
 pub(crate) struct ProgramGroup<P> {
