@@ -49,7 +49,7 @@ NEEDS = "needs"
 PURE = {"base", "seams", "transports", "engines", "catalog"}
 
 # Rooms of other floors that are pure, too, and what is not on those.
-PURE_ROOMS = {"crates/nodes/nodes", "crates/nodes/accelerator", "crates/control/manager"}
+PURE_ROOMS = {"crates/nodes/nodes", "crates/nodes/accelerator", "crates/nodes/compiler", "crates/control/manager"}
 
 # What none of them may name, and what to use instead. `no_std` alone would let `extern crate std` in.
 WORLD = [
@@ -63,9 +63,9 @@ WORLD = [
 
 COMMENT = re.compile(r"//.*$")
 
-# Floors where designs are at home, and below: they may be named there. So may they in schedules, which are compared with each other, and in a
-# study of one engine below its design.
-HOMES = ("crates/base/", "crates/seams/", "crates/transports/", "crates/engines/", "crates/catalog/", "crates/nodes/schedules/", "crates/studies/check/src/relays.rs")
+# Floors where designs are at home, and below: they may be named there. So may they in schedules, which are compared with each other, in the
+# compiler, whose instructions are called so, and in a study of one engine below its design.
+HOMES = ("crates/base/", "crates/seams/", "crates/transports/", "crates/engines/", "crates/catalog/", "crates/nodes/compiler/", "crates/nodes/schedules/", "crates/studies/check/src/relays.rs")
 
 # Names of designs and systems as they stand in code. Those that are words of the language too count as names where they are a whole
 # text: "ring" in quotes is the design, a ring is a shape. `multi_write` and `MultiWrite` are an operation, as a read or a write is.

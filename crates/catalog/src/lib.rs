@@ -32,11 +32,3 @@ pub static CATALOG: Catalog = Catalog::new(
 
 /// The design that a group falls back to when switches have no room for it: among hosts alone.
 pub const FALLBACK: &str = "ring";
-
-/// A compiler step that one design's paper has: what of a kernel its switches merge.
-pub mod compiler {
-    pub use quincunx_cais::compile::*;
-
-    /// The design.
-    pub const OF: &str = "cais";
-}

@@ -1,9 +1,7 @@
 //! `quincunx cais explain`: what the compiler step makes of a kernel.
 
 use clap::{Args, Subcommand};
-use quincunx_designs::compiler::{
-    self, Compiled, Interval, Kernel, Lowered, Statement, StatementKind, compile,
-};
+use quincunx_compiler::{Compiled, Interval, Kernel, Lowered, Statement, StatementKind, compile};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -38,7 +36,7 @@ regions by merged instructions are a group. A kernel is a TOML file:
 
   name = \"small\"
   gpus = 8
-  grid = [64]                                  # blocks: x, y, z
+  grid = [64]                                  # blocks: x, y, z; numbers, or expressions of constants
   threads = [128]                              # of a block
   constants = { K = 1024 }
   define = { row = \"blockIdx.x * 2\" }          # names for expressions
@@ -186,7 +184,7 @@ fn to_json(kernel: &Kernel, compiled: &Compiled) -> Value {
             ),
         })
     });
-    let mut object = envelope(&format!("{} explain", compiler::OF), &rows.collect::<Vec<_>>());
+    let mut object = envelope(&format!("{} explain", quincunx_compiler::OF), &rows.collect::<Vec<_>>());
     object["kernel"] = json!({
         "name": kernel.name,
         "gpus": kernel.gpus,

@@ -101,7 +101,7 @@ enum Command {
     /// Model-check a small group: explore every run, and print the shortest wrong one if there is any
     Check(check::Check),
     /// Run the CAIS compiler step on a kernel
-    #[command(name = quincunx_designs::compiler::OF)]
+    #[command(name = quincunx_compiler::OF)]
     Compiler(explain::Compiler),
     /// Compare two results, row by row
     Compare(compare::Compare),

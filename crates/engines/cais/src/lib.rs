@@ -30,7 +30,6 @@
 #![no_std]
 extern crate alloc;
 
-pub mod compile;
 mod config;
 mod design;
 mod drops;

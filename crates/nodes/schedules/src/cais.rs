@@ -7,23 +7,28 @@
 //! merging-aware TB coordination and graph-level dataflow optimizer" (V-A1).
 
 use crate::chance::disturb;
-use crate::kernels::{Builder, TileEnd};
+use crate::compiled::{FIRST, Graph, NORM, SECOND, WorkBlock};
+use crate::kernels::{Builder, Loads, TileEnd};
 use crate::layout::Layout;
 use quincunx_accelerator::{
-    Coordination, Fetch, Machine, Merges, Overlap, Plan, Schedule, Send, SubLayer, Unit,
+    Coordination, Kernel, Machine, Merges, Overlap, Plan, Schedule, Send, SubLayer, Unit,
 };
 
 /// CAIS with some of its parts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cais {
-    pub(crate) name: &'static str,
-    pub(crate) summary: &'static str,
+pub struct Cais {
+    /// What people call it.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub summary: &'static str,
+    /// The first product, the normalisation and the second product, as descriptions for the compiler: [`KERNELS`](crate::KERNELS), or others.
+    pub kernels: [&'static str; 3],
     /// Blocks of a group wait for each other (III-B).
-    pub(crate) coordinated: bool,
+    pub coordinated: bool,
     /// Blocks wait for what they need, not for whole kernels (III-C1), so that both products run at once (III-C2).
-    pub(crate) dataflow: bool,
+    pub dataflow: bool,
     /// Loads and reductions have channels of their own (III-C2).
-    pub(crate) traffic_control: bool,
+    pub traffic_control: bool,
 }
 
 impl Schedule for Cais {
@@ -46,44 +51,70 @@ impl Schedule for Cais {
 
     fn plan(&self, layer: &SubLayer, machine: &Machine, rank: u16) -> Result<Plan, String> {
         let mut builder = Builder::new(Layout::new(layer, machine, rank)?);
+        let graph = Graph::new(self.kernels, &builder.layout)?;
         let ranks = u64::from(machine.ranks);
         let (stripe, row_blocks) = (builder.layout.stripe(), builder.layout.row_blocks);
         let sums = builder.count_sums();
         let ready = builder.counters(row_blocks);
         let (normed, ended) = (builder.counter(), builder.counter());
-        let groups = row_blocks * builder.layout.sum_tiles();
-        let norm_blocks = u64::from(builder.layout.norm_blocks().1);
+        let [sum_tiles, columns] = [builder.layout.sum_tiles(), builder.layout.columns()];
 
-        let order = builder.layout.tile_by_tile(builder.layout.sum_tiles());
-        let mut first = builder.first_product(&order, Some(0), |layout, row_block, column| {
-            let to = layout.home(row_block);
-            let sum = Builder::partial_sum(layout, Send::MergedReduce, to, row_block, column);
+        let blocks =
+            |kernel: usize, columns: u32| graph.blocks(kernel, rank, &builder.layout.tile_by_tile(columns));
+        let [first_blocks, second_blocks] = [blocks(FIRST, sum_tiles), blocks(SECOND, columns)];
+        let merged = |kernel: usize| graph.merges(kernel) != Merges::Nothing;
+        let send = if merged(FIRST) { Send::MergedReduce } else { Send::Reduce };
+        let tiles: Vec<(u32, u32)> =
+            first_blocks.iter().map(|block| (block.row_block, block.column)).collect();
+        let mut first = builder.first_product(&tiles, |layout, row_block, column| {
+            let sum = Builder::partial_sum(layout, send, layout.home(row_block), row_block, column);
             TileEnd { outputs: vec![sum], signals: Vec::new() }
         });
-        first.merges = Merges::Reductions;
-        let own = builder.layout.own();
+        let own = graph.normalised(rank);
         // At home a row block is whole when all contributions to each of its bytes are there.
-        let whole = |row_block| Builder::until(Builder::at(sums, row_block), stripe * ranks);
+        let whole =
+            |row_block| Builder::until(Builder::at(sums, row_block), stripe * graph.contributors(row_block));
+        let tell = |row_block| Builder::all(Builder::at(ready, row_block));
         let mut norm = builder.norm(
-            own.clone(),
+            own.iter().copied(),
             |row_block| if self.dataflow { vec![whole(row_block)] } else { Vec::new() },
-            |row_block| {
-                if self.dataflow { vec![Builder::all(Builder::at(ready, row_block))] } else { Vec::new() }
-            },
+            |row_block| if self.dataflow { vec![tell(row_block)] } else { Vec::new() },
         );
-        let mut second = builder.second_product(Some(Fetch::MergedLoad), Some(groups), |row_block| {
-            let is_ready = Builder::until(Builder::at(ready, row_block), norm_blocks);
+        // Blocks of a group load the same rows: the tiles of these are one series. Groups are numbered after blocks.
+        let first_groups = row_blocks * sum_tiles;
+        let series = second_blocks.iter().filter_map(|block| Some((block.row_block, block.group?)));
+        let loads = match graph.merges(SECOND) {
+            Merges::Loads => {
+                Loads::Merged { first: first_groups + row_blocks * columns, series: series.collect() }
+            }
+            _ => Loads::Plain,
+        };
+        let order = second_blocks.iter().map(|block| block.row_block);
+        let mut second = builder.second_product(order, Some(&loads), |row_block| {
+            let is_ready = Builder::until(Builder::at(ready, row_block), graph.normalisers(row_block, rank));
             if self.dataflow { vec![is_ready] } else { Vec::new() }
         });
-        second.merges = Merges::Loads;
         if !self.dataflow {
-            norm.waits = own.map(whole).chain([Builder::until(ended, 1)]).collect();
+            norm.waits = own.iter().copied().map(whole).chain([Builder::until(ended, 1)]).collect();
             first.signals = vec![Builder::own(ended)];
             norm.signals = vec![Builder::all(normed)];
             second.waits = vec![Builder::until(normed, ranks)];
         }
+        // Blocks of one blockIdx wait for each other.
+        let number = |kernel: &mut Kernel, blocks: &[WorkBlock], from: u32| {
+            for (block, work) in kernel.blocks.iter_mut().zip(blocks) {
+                block.group = work.group.map(|_| from + work.number);
+            }
+        };
+        number(&mut first, &first_blocks, 0);
+        number(&mut second, &second_blocks, first_groups);
         let mut program = builder.program;
         program.kernels = vec![first, norm, second];
+        for (kernel, place) in program.kernels.iter_mut().zip([FIRST, NORM, SECOND]) {
+            kernel.merges = graph.merges(place);
+            // What unlocks the work of others goes first (III-C2).
+            kernel.priority = if graph.shares_sms(place) { 1 } else { 2 };
+        }
         if self.coordinated {
             program.coordination = machine.coordination;
         } else {

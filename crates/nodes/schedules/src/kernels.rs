@@ -29,6 +29,14 @@ pub(crate) fn kernel(name: &str, launch: Duration) -> Kernel {
     }
 }
 
+/// How a product's blocks load rows from other accelerators.
+pub(crate) enum Loads {
+    /// Each by itself.
+    Plain,
+    /// So that the switch may merge them. Tiles' groups are numbered from `first` on; `series` has the group of blocks that loads a row block.
+    Merged { first: u32, series: BTreeMap<u32, u32> },
+}
+
 /// What a block of a product does with its tile.
 pub(crate) struct TileEnd {
     pub(crate) outputs: Vec<Output>,
@@ -73,18 +81,15 @@ impl<'a> Builder<'a> {
         TileId(self.program.tiles.len() as u32 - 1)
     }
 
-    /// The first product, in this order of row blocks and tiles: of each tile of partial sums `end` says what becomes of it. Groups are
-    /// numbered from `group` on.
+    /// The first product, in this order of row blocks and tiles: of each tile of partial sums `end` says what becomes of it.
     pub(crate) fn first_product(
         &mut self,
         tiles: &[(u32, u32)],
-        group: Option<u32>,
         mut end: impl FnMut(&Layout<'a>, u32, u32) -> TileEnd,
     ) -> Kernel {
         let layout = &self.layout;
         let mut product = kernel("product 1", layout.machine.launch);
         let compute = layout.tile_time(layout.first());
-        let columns = layout.sum_tiles();
         for &(row_block, column) in tiles {
             let TileEnd { outputs, signals } = end(layout, row_block, column);
             product.blocks.push(Block {
@@ -92,7 +97,7 @@ impl<'a> Builder<'a> {
                 stages: vec![Stage { tiles: Vec::new(), compute }],
                 outputs,
                 signals,
-                group: group.map(|first| first + row_block * columns + column),
+                group: None,
             });
         }
         product
@@ -145,50 +150,58 @@ impl<'a> Builder<'a> {
         norm
     }
 
-    /// The second product, whose blocks find their rows in memory, or fetch them from home by `fetch`. Blocks of a row block wait for
-    /// what `waits` says.
+    /// The second product, of tiles of these row blocks in this order, whose blocks find their rows in memory, or load them from home. Blocks
+    /// of a row block wait for what `waits` says.
     pub(crate) fn second_product(
         &mut self,
-        fetch: Option<Fetch>,
-        group: Option<u32>,
+        row_blocks: impl IntoIterator<Item = u32>,
+        loads: Option<&Loads>,
         waits: impl Fn(u32) -> Vec<Wait>,
     ) -> Kernel {
         let mut product = kernel("product 2", self.layout.machine.launch);
-        let second = self.layout.second();
-        let whole = self.layout.tile_time(second);
-        let stages = self.layout.layer.hidden / self.layout.machine.tile_inner;
+        let whole = self.layout.tile_time(self.layout.second());
+        let stages = self.layout.stages();
         let compute = Duration::from_picos(whole.as_picos() / u64::from(stages));
-        let columns = second.columns / self.layout.machine.tile_columns;
-        let tile_group = group.map(|first| first + self.layout.row_blocks * columns);
         let mut tiles: BTreeMap<u32, Vec<Vec<TileId>>> = BTreeMap::new();
         for row_block in self.layout.in_turn() {
-            let stages = (0..stages).map(|stage| self.rows(fetch, tile_group, row_block, stage));
+            let stages = (0..stages).map(|stage| self.rows(loads, row_block, stage));
             tiles.insert(row_block, stages.collect());
         }
-        for (row_block, column) in self.layout.tile_by_tile(columns) {
+        for row_block in row_blocks {
             let stage = |tiles: &Vec<TileId>| Stage { tiles: tiles.clone(), compute };
             product.blocks.push(Block {
                 waits: waits(row_block),
                 stages: tiles[&row_block].iter().map(stage).collect(),
-                outputs: Vec::new(),
-                signals: Vec::new(),
-                group: group.map(|first| first + row_block * columns + column),
+                ..Block::default()
             });
         }
         product
     }
 
-    /// The tile with a stage's part of a row block, if rows are fetched. Its group is one of those from `group` on.
-    fn rows(&mut self, fetch: Option<Fetch>, group: Option<u32>, row_block: u32, stage: u32) -> Vec<TileId> {
+    /// The second product as schedules have it that merge nothing: tile by tile, with its rows in memory.
+    pub(crate) fn plain_second_product(&mut self, waits: impl Fn(u32) -> Vec<Wait>) -> Kernel {
+        let order = self.layout.tile_by_tile(self.layout.columns());
+        self.second_product(order.into_iter().map(|(row_block, _)| row_block), None, waits)
+    }
+
+    /// The tile with a stage's part of a row block, if rows are loaded.
+    fn rows(&mut self, loads: Option<&Loads>, row_block: u32, stage: u32) -> Vec<TileId> {
+        let Some(loads) = loads else { return Vec::new() };
         let layout = &self.layout;
-        let stages = layout.layer.hidden / layout.machine.tile_inner;
         let from = layout.home(row_block);
         let rows = layout.slice(layout.machine.tile_inner);
         let address = layout.norm(row_block) + u64::from(rows.bytes) * u64::from(stage);
-        let Some(fetch) = fetch else { return Vec::new() };
-        let fetch = if from == layout.rank { Fetch::Own } else { fetch };
-        let shared = |first| SharedTile { group: first + row_block * stages + stage, series: row_block };
-        let shared = group.map(shared);
+        let fetch = match loads {
+            _ if from == layout.rank => Fetch::Own,
+            Loads::Plain => Fetch::Load,
+            Loads::Merged { .. } => Fetch::MergedLoad,
+        };
+        let shared = match loads {
+            Loads::Plain => None,
+            Loads::Merged { first, series } => series
+                .get(&row_block)
+                .map(|&series| SharedTile { group: first + row_block * layout.stages() + stage, series }),
+        };
         vec![self.tile(Tile { fetch, from, address, local: address as usize, rows, shared })]
     }
 

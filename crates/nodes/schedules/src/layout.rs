@@ -148,6 +148,16 @@ impl<'a> Layout<'a> {
         self.layer.hidden / self.machine.tile_columns
     }
 
+    /// Tiles of a row block of the second product.
+    pub(crate) fn columns(&self) -> u32 {
+        self.layer.columns / self.machine.tile_columns
+    }
+
+    /// Parts of its inner dimension that a block of the second product loads one after the other.
+    pub(crate) fn stages(&self) -> u32 {
+        self.layer.hidden / self.machine.tile_inner
+    }
+
     /// Where partial sums lie.
     pub(crate) fn partial(&self, row_block: u32) -> u64 {
         self.stripe() * u64::from(row_block)

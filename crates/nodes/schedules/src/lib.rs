@@ -5,6 +5,7 @@
 
 mod cais;
 mod chance;
+mod compiled;
 mod kernels;
 mod ladm;
 mod layout;
@@ -12,7 +13,8 @@ mod nvls;
 mod overlapped;
 mod switched;
 
-use cais::Cais;
+pub use cais::Cais;
+pub use compiled::KERNELS;
 use ladm::Ladm;
 use nvls::{Between, Phases};
 use overlapped::{By, FusedAllReduce, Triggered};
@@ -24,6 +26,7 @@ pub static ALL: &[&dyn Schedule] = &[
     &Cais {
         name: "cais",
         summary: "requests of compute kernels merge in the switch; coordinated, both products at once",
+        kernels: KERNELS,
         coordinated: true,
         dataflow: true,
         traffic_control: true,
@@ -31,6 +34,7 @@ pub static ALL: &[&dyn Schedule] = &[
     &Cais {
         name: "cais-partial",
         summary: "CAIS whose loads and reductions share a queue",
+        kernels: KERNELS,
         coordinated: true,
         dataflow: true,
         traffic_control: false,
@@ -38,6 +42,7 @@ pub static ALL: &[&dyn Schedule] = &[
     &Cais {
         name: "cais-uncoordinated",
         summary: "CAIS whose blocks do not wait for those of other accelerators",
+        kernels: KERNELS,
         coordinated: false,
         dataflow: true,
         traffic_control: true,
@@ -45,6 +50,7 @@ pub static ALL: &[&dyn Schedule] = &[
     &Cais {
         name: "cais-base",
         summary: "merging alone: no coordination, kernel by kernel",
+        kernels: KERNELS,
         coordinated: false,
         dataflow: false,
         traffic_control: true,

@@ -58,7 +58,7 @@ impl Schedule for Phases {
         let ranks = u64::from(machine.ranks);
         let nothing = |_: &Layout<'_>, _, _| TileEnd { outputs: Vec::new(), signals: Vec::new() };
         let order = Layout::by_row(&builder.layout.in_turn(), builder.layout.sum_tiles());
-        let mut first = builder.first_product(&order, None, nothing);
+        let mut first = builder.first_product(&order, nothing);
         let (computed, normed) = (builder.counter(), builder.counter());
         first.signals = vec![Builder::all(computed)];
         let barrier = Builder::until(computed, ranks);
@@ -72,7 +72,7 @@ impl Schedule for Phases {
                 let stripe = builder.layout.stripe();
                 norm.waits = rows.map(|row| Builder::until(Builder::at(sums, row), stripe)).collect();
                 norm.signals = vec![Builder::own(normed)];
-                let mut second = builder.second_product(None, None, |_| Vec::new());
+                let mut second = builder.plain_second_product(|_| Vec::new());
                 second.waits = vec![Builder::until(normed, 1)];
                 vec![first, reduce, norm, second]
             }
@@ -89,7 +89,7 @@ impl Schedule for Phases {
                 let norms = builder.count_norms();
                 let mut gather = all_gather(&builder, KernelPlace::WholeSm(machine.communication_sms));
                 gather.waits = vec![Builder::until(normed, ranks)];
-                let mut second = builder.second_product(None, None, |_| Vec::new());
+                let mut second = builder.plain_second_product(|_| Vec::new());
                 second.waits = whole_norms(&builder, norms);
                 vec![first, scatter, norm, gather, second]
             }

@@ -76,17 +76,16 @@ impl Schedule for FusedAllReduce {
 
         let send = if self.nvls { Send::PushReduce } else { Send::Reduce };
         let to = |layout: &Layout<'_>, row| if self.nvls { layout.rank } else { layout.home(row) };
-        let first =
-            builder.first_product(&Layout::by_row(&order, tiles), None, |layout, row_block, column| {
-                let sum = Builder::partial_sum(layout, send, to(layout, row_block), row_block, column);
-                match self.by {
-                    By::Blocks => TileEnd { outputs: vec![sum], signals: Vec::new() },
-                    By::Kernels => {
-                        let counter = Builder::at(chunks, chunk(row_block));
-                        TileEnd { outputs: Vec::new(), signals: vec![Builder::own(counter)] }
-                    }
+        let first = builder.first_product(&Layout::by_row(&order, tiles), |layout, row_block, column| {
+            let sum = Builder::partial_sum(layout, send, to(layout, row_block), row_block, column);
+            match self.by {
+                By::Blocks => TileEnd { outputs: vec![sum], signals: Vec::new() },
+                By::Kernels => {
+                    let counter = Builder::at(chunks, chunk(row_block));
+                    TileEnd { outputs: Vec::new(), signals: vec![Builder::own(counter)] }
                 }
-            });
+            }
+        });
         let mut sends = Vec::new();
         if self.by == By::Kernels {
             let layout = &builder.layout;
@@ -121,7 +120,7 @@ impl Schedule for FusedAllReduce {
             })
             .collect();
         norm.signals = vec![Builder::own(normed)];
-        let mut second = builder.second_product(None, None, |_| Vec::new());
+        let mut second = builder.plain_second_product(|_| Vec::new());
         second.waits = vec![Builder::until(normed, 1)];
         kernels.extend([norm, second]);
         Ok(finish(builder, kernels, machine, rank))
@@ -194,7 +193,7 @@ impl Schedule for Triggered {
         let engines = KernelPlace::CopyEngine(machine.copy_engines);
         let nvls = self.nvls;
         let order = if nvls { builder.layout.in_turn() } else { builder.layout.staggered() };
-        let first = builder.first_product(&Layout::by_row(&order, tiles), None, |_, row_block, _| {
+        let first = builder.first_product(&Layout::by_row(&order, tiles), |_, row_block, _| {
             let counter = Builder::at(computed, row_block);
             // Who loads a sum must know that all have their part of it.
             let signal = if nvls { Builder::all(counter) } else { Builder::own(counter) };
@@ -255,7 +254,7 @@ impl Schedule for Triggered {
             let times = if nvls && homes.home(row_block) == mine { 2 } else { 1 };
             vec![Builder::until(Builder::at(norms, row_block), stripe * times)]
         };
-        let mut second = builder.second_product(None, None, arrived);
+        let mut second = builder.plain_second_product(arrived);
         second.waits = vec![Builder::until(normed, 1)];
         Ok(finish(builder, vec![first, scatter, norm, gather, second], machine, rank))
     }

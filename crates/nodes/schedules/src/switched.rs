@@ -54,7 +54,7 @@ impl Schedule for Switched {
         let order = Layout::by_row(&builder.layout.in_turn(), builder.layout.sum_tiles());
         let [computed, normed] = [builder.counter(), builder.counter()];
         // A product leaves its partial sums where the switches add them up.
-        let mut first = builder.first_product(&order, None, |layout, row_block, tile| {
+        let mut first = builder.first_product(&order, |layout, row_block, tile| {
             let sum = Builder::partial_sum(layout, Send::Store, layout.rank, row_block, tile);
             TileEnd { outputs: vec![sum], signals: Vec::new() }
         });
@@ -82,7 +82,7 @@ impl Schedule for Switched {
                 (vec![first, scatter, norm, gather], gathered)
             }
         };
-        let mut second = builder.second_product(None, None, |_| Vec::new());
+        let mut second = builder.plain_second_product(|_| Vec::new());
         second.waits = done;
         let mut program = builder.program;
         program.kernels = kernels;

@@ -23,15 +23,15 @@ fn table(arguments: &[&str]) -> String {
 fn a_kernel_that_gathers_is_shown_with_its_merged_loads_and_its_groups() {
     let text = table(&["ag-gemm.toml"]);
     for line in [
-        "ag-gemm: 8 GPUs, grid 72 x 11 x 1, 256 threads",
+        "ag-gemm: 8 GPUs, grid 11 x 72 x 1, 128 threads",
         "yes: GPU-invariant",
         "no: each GPU has an array of its own",
         "1   ld.cais.global.v8.f16 {%h1, ",
         "2   ld.global.v8.f16 {%h1, ",
         "3   st (unchanged)",
         "72 thread-block groups, each of 8 GPUs",
-        "group 0: blocks (0, 0, 0) (0, 1, 0) (0, 2, 0) (0, 3, 0), ... on each GPU",
-        "1   X: 72 regions; that of block (0, 0, 0) is in elements 0 to 524287, held by GPU 0",
+        "group 0: blocks (0, 0, 0) (1, 0, 0) (2, 0, 0) (3, 0, 0), ... on each GPU",
+        "1   norms: 72 regions; that of block (0, 0, 0) is in elements 0 to 524287, held by GPU 0",
     ] {
         assert!(text.contains(line), "{line} in\n{text}");
     }

@@ -1,7 +1,6 @@
 //! The tests of this room, as one program: each file is linked once, not by itself.
 
 mod common;
-mod compile;
 mod eviction;
 mod groups;
 mod loads;

@@ -1,5 +1,6 @@
 //! What schedules plan: how long tiles take, in which order, and in which groups.
 
+mod compiled;
 mod places;
 mod waits;
 

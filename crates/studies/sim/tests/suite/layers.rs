@@ -83,8 +83,17 @@ fn run_numbers(name: &str, set: &[&str], seed: u64) -> LayerOutcome<Numbers> {
 }
 
 fn run_numbers_of(name: &str, set: &[&str], layer: SubLayer, seed: u64) -> LayerOutcome<Numbers> {
+    run_numbers_by(find(name).unwrap(), set, layer, seed)
+}
+
+pub(crate) fn run_numbers_by(
+    schedule: &'static dyn Schedule,
+    set: &[&str],
+    layer: SubLayer,
+    seed: u64,
+) -> LayerOutcome<Numbers> {
     let scenario = scenario(set);
-    with_run(find(name).unwrap(), &scenario, layer, seed, |run| {
+    with_run(schedule, &scenario, layer, seed, |run| {
         let fill = |rank: u16, length: usize| {
             let mut bytes = vec![0; length];
             for element in 0..elements(layer) {
@@ -107,8 +116,13 @@ fn assert_right(name: &str, outcome: &LayerOutcome<Numbers>) {
     assert_right_of(name, LAYER, outcome);
 }
 
-fn assert_right_of(name: &str, layer: SubLayer, outcome: &LayerOutcome<Numbers>) {
+pub(crate) fn assert_right_of(name: &str, layer: SubLayer, outcome: &LayerOutcome<Numbers>) {
     assert_eq!(outcome.drops, 0, "{name} drops packets");
+    assert_eq!(first_wrong(layer, outcome), None, "{name}");
+}
+
+/// The first element that is not the sum of all contributions: a sum at its home, or a row element anywhere.
+pub(crate) fn first_wrong(layer: SubLayer, outcome: &LayerOutcome<Numbers>) -> Option<String> {
     let ranks = outcome.memories.len();
     let (elements, share) = (elements(layer), elements(layer) / ranks);
     let sum_of = |element| -> f32 { (0..ranks as u16).map(|rank| partial(rank, element)).sum() };
@@ -116,13 +130,17 @@ fn assert_right_of(name: &str, layer: SubLayer, outcome: &LayerOutcome<Numbers>)
         let [sums, norms] = sums_and_norms(memory, elements);
         for element in 0..elements {
             let wanted = sum_of(element);
-            if element / share == rank {
-                assert_eq!(sums[element], wanted, "{name}: sum {element} at its home {rank}");
+            let (sum, norm) = (sums[element], norms[element]);
+            if element / share == rank && sum != wanted {
+                return Some(format!("sum {element} at its home {rank} is {sum} instead of {wanted}"));
             }
             // The normalisation of this machine takes its time and copies.
-            assert_eq!(norms[element], wanted, "{name}: row element {element} at {rank}");
+            if norm != wanted {
+                return Some(format!("row element {element} at {rank} is {norm} instead of {wanted}"));
+            }
         }
     }
+    None
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod allocation;
 mod bounds;
 #[path = "../common/captured.rs"]
 mod captured;
+mod dataflow;
 mod epic_closed_forms;
 mod epic_tables;
 mod experts;

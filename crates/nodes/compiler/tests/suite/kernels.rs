@@ -1,12 +1,16 @@
 //! Kernels: what merges, what does not and why, groups, and descriptions that make no sense.
 
 use proptest::prelude::*;
-use quincunx_cais::compile::*;
+use quincunx_compiler::*;
 use std::collections::BTreeSet;
 
-fn shipped(name: &str) -> Kernel {
+pub(crate) fn text_of(name: &str) -> String {
     let path = format!("{}/../../../examples/kernels/{name}.toml", env!("CARGO_MANIFEST_DIR"));
-    Kernel::parse(&path, &std::fs::read_to_string(&path).expect("a kernel that is shipped")).unwrap()
+    std::fs::read_to_string(path).expect("a kernel that is shipped")
+}
+
+fn shipped(name: &str) -> Kernel {
+    Kernel::parse(name, &text_of(name)).unwrap()
 }
 
 /// A kernel of 4 GPUs with a grid of 4 by 3, two threads, and a shared and a local array; so many statements.
@@ -66,7 +70,7 @@ fn all_gather_and_gemm_loads_the_gathered_rows_by_merged_loads_in_a_group_of_eac
     // Blocks of all columns read the same rows.
     assert_eq!((groups.gpus, groups.count), (8, 72));
     let first: Vec<u32> = groups.blocks_of(0).collect();
-    assert_eq!(first, (0..11).map(|column| column * 72).collect::<Vec<_>>());
+    assert_eq!(first, (0..11).collect::<Vec<_>>());
     let region = statements[0].region.clone().unwrap();
     assert_eq!(region.elements, Interval { low: 0, high: 128 * 4096 - 1 });
     assert_eq!((region.homes, statements[0].regions), (Interval { low: 0, high: 0 }, 72));
@@ -152,6 +156,19 @@ fn a_kernel_of_one_gpu_has_nobody_to_merge_with() {
     let text = text(&[("load", "shared", "k")]).replace("gpus = 4", "gpus = 1").replace("index / 256", "0");
     let found = reasons(&Kernel::parse("one.toml", &text).unwrap());
     assert_eq!(found, [Some("no other GPU runs the kernel".to_owned())]);
+}
+
+#[test]
+fn a_kernel_has_other_sizes_where_they_are_constants() {
+    let kernel = Kernel::resized("ag-gemm", &text_of("ag-gemm"), 4, &[("M", 256), ("N", 64), ("ROWS", 32)]);
+    let kernel = kernel.unwrap_err();
+    assert!(kernel.to_string().starts_with("ag-gemm, grid: expected one to three sizes"), "{kernel}");
+    let sizes = [("M", 256), ("N", 64), ("ROWS", 32), ("COLUMNS", 16), ("VECTOR", 2)];
+    let kernel = Kernel::resized("ag-gemm", &text_of("ag-gemm"), 4, &sizes).unwrap();
+    assert_eq!((kernel.gpus, kernel.grid, kernel.threads), (4, [4, 8, 1], [32, 1, 1]));
+    assert_eq!(compile(&kernel).groups.count, 8);
+    let other = Kernel::resized("ag-gemm", &text_of("ag-gemm"), 4, &[("DEPTH", 1)]).unwrap_err();
+    assert!(other.to_string().contains("expected a constant `DEPTH`"), "{other}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The two instructions: fields where the layout says, round trips as bits and as text, and refusals.
 
 use proptest::prelude::*;
-use quincunx_cais::compile::*;
+use quincunx_compiler::*;
 
 fn instructions() -> impl Strategy<Value = Instruction> {
     let operations = prop_oneof![

@@ -248,7 +248,7 @@ impl Instruction {
     }
 
     /// Whether its vector ends at a register that there is.
-    pub(super) fn has_registers(&self) -> bool {
+    pub(crate) fn has_registers(&self) -> bool {
         self.data.checked_add(self.width.elements() - 1).is_some()
     }
 }

@@ -5,7 +5,7 @@
 //! number, and common factors are cut. Whatever this does not see through stays a quotient, which counts as depending on all that is in
 //! it. So two expressions with one normal form are equal everywhere, and not the other way round.
 
-use super::expression::{Expression, Interval, Operator, Variable};
+use crate::expression::{Expression, Interval, Operator, Variable};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;

@@ -106,7 +106,7 @@ impl Interval {
     }
 
     /// The least interval with all of these; none if a value is none.
-    pub(super) fn hull<const N: usize>(values: [Option<i128>; N]) -> Option<Self> {
+    pub(crate) fn hull<const N: usize>(values: [Option<i128>; N]) -> Option<Self> {
         let mut hull: Option<Self> = None;
         for value in values {
             let value = value?;
@@ -118,11 +118,11 @@ impl Interval {
         hull
     }
 
-    pub(super) fn add(self, other: Self) -> Option<Self> {
+    pub(crate) fn add(self, other: Self) -> Option<Self> {
         Some(Self { low: self.low.checked_add(other.low)?, high: self.high.checked_add(other.high)? })
     }
 
-    pub(super) fn multiply(self, other: Self) -> Option<Self> {
+    pub(crate) fn multiply(self, other: Self) -> Option<Self> {
         let product = |a: i128, b: i128| a.checked_mul(b);
         Self::hull([
             product(self.low, other.low),
@@ -133,7 +133,7 @@ impl Interval {
     }
 
     /// Division toward zero, by something that is not zero.
-    pub(super) fn divide(self, other: Self) -> Option<Self> {
+    pub(crate) fn divide(self, other: Self) -> Option<Self> {
         let quotient = |a: i128, b: i128| a.checked_div(b);
         if other.low <= 0 && other.high >= 0 {
             return None;
@@ -147,7 +147,7 @@ impl Interval {
     }
 
     /// What is left by such a division.
-    pub(super) fn remainder(self, other: Self) -> Option<Self> {
+    pub(crate) fn remainder(self, other: Self) -> Option<Self> {
         let divisor = other.low.unsigned_abs().max(other.high.unsigned_abs());
         let most = i128::try_from(divisor).ok()? - 1;
         if let Some(Self { low, high }) = self.divide(other)

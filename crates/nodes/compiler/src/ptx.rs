@@ -3,7 +3,7 @@
 //! PTX's words, with `.cais` behind the opcode and the group register as the last operand; `.ca`, which is what PTX means without a word, is
 //! not written. Both spellings of the paper are read, `.cais` is written.
 
-use super::instruction::{CacheOperator, ElementType, Instruction, MAX_OFFSET, Operation, VectorWidth};
+use crate::instruction::{CacheOperator, ElementType, Instruction, MAX_OFFSET, Operation, VectorWidth};
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt::{self, Display};

@@ -5,19 +5,21 @@
 //! ```toml
 //! name = "ag-gemm"
 //! gpus = 8
-//! grid = [72, 11]                # blocks: x, and y and z if there are more
-//! threads = [256]                # of a block, the same way
+//! grid = [11, "M / ROWS"]        # blocks: x, and y and z if there are more; numbers, or expressions of constants
+//! threads = ["ROWS"]             # of a block, the same way
 //!
 //! [constants]
+//! M = 9216
 //! K = 4096
+//! ROWS = 128
 //!
 //! [define]                       # names for expressions
-//! row = "blockIdx.x * 128 + threadIdx.x / 2"
+//! row = "blockIdx.y * ROWS + threadIdx.x"
 //!
 //! [[arrays]]
 //! name = "X"
 //! element = "f16"
-//! length = "9216 * K"
+//! length = "M * K"
 //! home = "index / (length / gpus)"   # the GPU whose memory holds an element; or "local": each GPU has an array of its own
 //!
 //! [[statements]]
@@ -27,9 +29,11 @@
 //! loops = [{ name = "k", from = "0", to = "K / 4" }]
 //! width = 4                      # elements of one instruction
 //! ```
+//!
+//! [`Kernel::resized`] reads one for other numbers of GPUs and other constants than those that stand in it.
 
-use super::expression::{Expression, ExpressionError, Interval, Variable};
-use super::instruction::{CacheOperator, ElementType, VectorWidth};
+use crate::expression::{Expression, ExpressionError, Interval, Variable};
+use crate::instruction::{CacheOperator, ElementType, VectorWidth};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -136,9 +140,9 @@ pub struct Loop {
 struct Description {
     name: String,
     gpus: u16,
-    grid: Vec<u32>,
+    grid: Vec<Size>,
     #[serde(default)]
-    threads: Vec<u32>,
+    threads: Vec<Size>,
     #[serde(default)]
     constants: BTreeMap<String, i64>,
     #[serde(default)]
@@ -165,7 +169,7 @@ struct StatementDescription {
     #[serde(default)]
     loops: Vec<LoopDescription>,
     #[serde(default = "one")]
-    width: u8,
+    width: Size,
     #[serde(default = "everywhere")]
     cache: String,
 }
@@ -178,8 +182,16 @@ struct LoopDescription {
     to: String,
 }
 
-const fn one() -> u8 {
-    1
+/// A number, or an expression of constants.
+#[derive(Clone, Deserialize)]
+#[serde(untagged)]
+enum Size {
+    Number(u32),
+    Expression(String),
+}
+
+const fn one() -> Size {
+    Size::Number(1)
 }
 
 fn everywhere() -> String {
@@ -189,7 +201,8 @@ fn everywhere() -> String {
 /// Where a name is looked up.
 struct Scope<'a> {
     description: &'a Description,
-    shape: [[u32; 3]; 2],
+    /// Grid and threads; none while these are read.
+    shape: Option<[[u32; 3]; 2]>,
     /// Loops that are open, the outermost first.
     loops: &'a [Loop],
     /// The length of the array whose home rule is read.
@@ -201,12 +214,11 @@ impl Scope<'_> {
     fn variable(&self, name: &str) -> Option<Expression> {
         let component = |rest: &str| ["x", "y", "z"].iter().position(|known| *known == rest);
         let (base, rest) = name.split_once('.').unwrap_or((name, ""));
-        let [grid, threads] = self.shape;
-        let size = |of: [u32; 3]| component(rest).map(|at| Expression::Number(of[at].into()));
+        let size = |of: usize| Some(Expression::Number(self.shape?[of][component(rest)?].into()));
         let found = match base {
             "gpus" if rest.is_empty() => Expression::Number(self.description.gpus.into()),
-            "gridDim" => return size(grid),
-            "blockDim" => return size(threads),
+            "gridDim" => return size(0),
+            "blockDim" => return size(1),
             "index" if rest.is_empty() && self.length.is_some() => Expression::Variable(Variable::Index),
             "length" if rest.is_empty() => Expression::Number(self.length?),
             "gpuId" if rest.is_empty() && self.threads => Expression::Variable(Variable::GpuId),
@@ -237,6 +249,17 @@ impl Scope<'_> {
 
     fn parse(&self, text: &str) -> Result<Expression, ExpressionError> {
         Expression::parse(text, &|name| self.resolve(name, 0))
+    }
+
+    /// A size's value; zero if it is none.
+    fn size(&self, size: &Size) -> Result<u32, ExpressionError> {
+        let text = match size {
+            Size::Number(number) => return Ok(*number),
+            Size::Expression(text) => text,
+        };
+        let value = Scope { threads: false, shape: None, ..*self }.parse(text)?;
+        value.bounds(&|_| Interval::point(0))?;
+        Ok(value.evaluate(&|_| 0).and_then(|value| u32::try_from(value).ok()).unwrap_or(0))
     }
 }
 
@@ -273,15 +296,49 @@ impl Kernel {
     /// # Errors
     /// If it is no TOML, a key is missing or unknown, an expression makes no sense or may divide by zero, or a size is zero or too large.
     pub fn parse(file: &str, text: &str) -> Result<Self, KernelError> {
+        let description = toml::from_str(text).map_err(|error| in_a_line(file, text, &error))?;
+        Self::read(file, &description)
+    }
+
+    /// The same for so many GPUs, and with these values of its constants.
+    ///
+    /// # Errors
+    /// As of [`Kernel::parse`], or if it has no constant of one of the names.
+    pub fn resized(
+        file: &str,
+        text: &str,
+        gpus: u16,
+        constants: &[(&str, u32)],
+    ) -> Result<Self, KernelError> {
+        let mut description: Description =
+            toml::from_str(text).map_err(|error| in_a_line(file, text, &error))?;
+        description.gpus = gpus;
+        for &(name, value) in constants {
+            let Some(constant) = description.constants.get_mut(name) else {
+                let expected = format!("a constant `{name}`, which its user sets");
+                let place = ErrorLocation { file };
+                return Err(place.error("constants", expected, "none", "write its sizes by this constant"));
+            };
+            *constant = value.into();
+        }
+        Self::read(file, &description)
+    }
+
+    fn read(file: &str, description: &Description) -> Result<Self, KernelError> {
         let place = ErrorLocation { file };
-        let description: Description = toml::from_str(text).map_err(|error| in_a_line(file, text, &error))?;
         let remedy = "correct it";
-        let shape = |key, sizes: &[u32]| match *sizes {
-            [] if key == "threads" => Ok([1; 3]),
-            [x] if x > 0 => Ok([x, 1, 1]),
-            [x, y] if x > 0 && y > 0 => Ok([x, y, 1]),
-            [x, y, z] if x > 0 && y > 0 && z > 0 => Ok([x, y, z]),
-            _ => Err(place.error(key, "one to three sizes of one or more", format!("{sizes:?}"), remedy)),
+        let sizes = Scope { description, shape: None, loops: &[], length: None, threads: false };
+        let shape = |key: &str, found: &[Size]| {
+            let found: Result<Vec<u32>, _> = found.iter().map(|size| sizes.size(size)).collect();
+            match found.map_err(place.expression(key))?[..] {
+                [] if key == "threads" => Ok([1; 3]),
+                [x] if x > 0 => Ok([x, 1, 1]),
+                [x, y] if x > 0 && y > 0 => Ok([x, y, 1]),
+                [x, y, z] if x > 0 && y > 0 && z > 0 => Ok([x, y, z]),
+                ref other => {
+                    Err(place.error(key, "one to three sizes of one or more", format!("{other:?}"), remedy))
+                }
+            }
         };
         let grid = shape("grid", &description.grid)?;
         let threads = shape("threads", &description.threads)?;
@@ -293,13 +350,7 @@ impl Kernel {
         if description.gpus == 0 {
             return Err(place.error("gpus", "one GPU or more", "0", remedy));
         }
-        let scope = Scope {
-            description: &description,
-            shape: [grid, threads],
-            loops: &[],
-            length: None,
-            threads: true,
-        };
+        let scope = Scope { shape: Some([grid, threads]), threads: true, ..sizes };
         for name in description.constants.keys().chain(description.define.keys()) {
             let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
             if !is_name || name.starts_with(|first: char| first.is_ascii_digit()) || is_reserved(name) {
@@ -434,9 +485,10 @@ fn read_statement(
         let expected = format!("one of the arrays ({})", known.join(", "));
         return Err(place.error(&at("array"), expected, found, "name one of them"));
     };
-    let width = VectorWidth::ALL.into_iter().find(|width| width.elements() == statement.width);
+    let elements = scope.size(&statement.width).map_err(place.expression(&at("width")))?;
+    let width = VectorWidth::ALL.into_iter().find(|width| u32::from(width.elements()) == elements);
     let Some(width) = width else {
-        let found = statement.width.to_string();
+        let found = elements.to_string();
         return Err(place.error(&at("width"), "1, 2, 4 or 8 elements", found, "choose one of them"));
     };
     let cache = CacheOperator::ALL.into_iter().find(|cache| cache.name() == statement.cache);

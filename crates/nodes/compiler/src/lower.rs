@@ -5,10 +5,10 @@
 //! not count ([`Normal`]). What is not proved to be invariant does not merge. Thread blocks of all GPUs that access the same regions by merged
 //! instructions are a group: those of one `blockIdx`, and of every other `blockIdx` whose accesses are the same.
 
-use super::expression::{Interval, Variable};
-use super::instruction::{ElementType, Instruction, MAX_OFFSET, Operation};
-use super::kernel::{Array, Kernel, Statement, StatementKind};
-use super::normal::Normal;
+use crate::expression::{Interval, Variable};
+use crate::instruction::{ElementType, Instruction, MAX_OFFSET, Operation};
+use crate::kernel::{Array, Kernel, Statement, StatementKind};
+use crate::normal::Normal;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;

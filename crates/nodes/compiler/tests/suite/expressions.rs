@@ -1,7 +1,7 @@
 //! Index expressions: what they mean, what their normal form sees through, and that it is never wrong.
 
 use proptest::prelude::*;
-use quincunx_cais::compile::*;
+use quincunx_compiler::*;
 
 /// A small world: three GPUs, a grid of 4 by 2, three threads, a loop from 2 to 5.
 const GPUS: i64 = 3;

@@ -1,5 +1,0 @@
-//! The compiler step.
-
-mod expressions;
-mod instructions;
-mod kernels;
