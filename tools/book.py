@@ -23,6 +23,7 @@ OPEN_SECONDS = 60
 PARTS = {
     "": {"Quincunx": "README.md"},
     "How to": {
+        "Is it for you": "docs/choosing.md",
         "Measure it on your machine": "docs/measure.md",
         "Your own program": "docs/programs.md",
         "What would it buy on my links": "docs/architects.md",
@@ -38,6 +39,7 @@ PARTS = {
         "On Kubernetes": "examples/kubernetes/README.md",
         "Keys of designs": "docs/keys.md",
         "What the demo prints": "docs/demo.md",
+        "Glossary": "docs/glossary.md",
     },
     "In depth": {
         "The Python package": "python/quincunx/README.md",
