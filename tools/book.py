@@ -29,6 +29,7 @@ PARTS = {
         "What would it buy on my links": "docs/architects.md",
         "Is it right": "docs/designers.md",
         "What is promised, and how far that is tested": "docs/trust.md",
+        "Why is mine slower": "docs/slower.md",
         "A manager and switches on your machines": "docs/operators.md",
         "Services: systemd, Kubernetes": "docs/running/services.md",
         "When certificates end": "docs/running/certificates.md",
