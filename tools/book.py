@@ -23,11 +23,13 @@ OPEN_SECONDS = 60
 PARTS = {
     "": {"Quincunx": "README.md"},
     "How to": {
+        "Is it for you": "docs/choosing.md",
         "Measure it on your machine": "docs/measure.md",
         "Your own program": "docs/programs.md",
         "What would it buy on my links": "docs/architects.md",
         "Is it right": "docs/designers.md",
         "What is promised, and how far that is tested": "docs/trust.md",
+        "Why is mine slower": "docs/slower.md",
         "A manager and switches on your machines": "docs/operators.md",
         "Services: systemd, Kubernetes": "docs/running/services.md",
         "When certificates end": "docs/running/certificates.md",
@@ -38,6 +40,7 @@ PARTS = {
         "On Kubernetes": "examples/kubernetes/README.md",
         "Keys of designs": "docs/keys.md",
         "What the demo prints": "docs/demo.md",
+        "Glossary": "docs/glossary.md",
     },
     "In depth": {
         "The Python package": "python/quincunx/README.md",

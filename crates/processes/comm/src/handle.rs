@@ -123,6 +123,9 @@ impl Handle {
 
     /// Has `call` made at the end, by the node's thread, or at once if it has ended. It must be short, and must not wait for another handle.
     pub fn then(&self, call: impl FnOnce(&Result<(), CommError>) + Send + 'static) {
+        if let Err(forked) = self.0.check_process() {
+            return call(&Err(forked));
+        }
         let outcome = {
             let mut inner = self.0.inner.lock().unwrap_or_else(PoisonError::into_inner);
             match &inner.outcome {

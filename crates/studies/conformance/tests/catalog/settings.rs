@@ -25,7 +25,7 @@ const fn setting(name: &'static str, values: &'static [(&'static str, Plain)]) -
 }
 
 /// All of them. A design is run in those of which it has all parameters; each parameter of a design is in one at least, or in [`FIXED`].
-pub(crate) const SETTINGS: [Setting; 24] = [
+pub(crate) const SETTINGS: [Setting; 26] = [
     setting("as it is", &[]),
     setting("going back", &[("group.selective", No)]),
     setting("messages", &[("group.message", Number(2))]),
@@ -44,6 +44,8 @@ pub(crate) const SETTINGS: [Setting; 24] = [
     setting("in turn", &[("group.overlap", No)]),
     setting("chunk", &[("hosts.chunk", Text("4B")), ("hosts.window", Number(2))]),
     setting("lockstep", &[("hosts.lockstep", Yes)]),
+    setting("at rank 0", &[("hosts.barrier_at_root", Yes)]),
+    setting("unannounced", &[("relay.announce", No)]),
     setting("full relays", &[("relay.relays", Text("full"))]),
     setting("pieces", &[("relay.piece", Text("4B"))]),
     setting(
