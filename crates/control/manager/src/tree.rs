@@ -51,43 +51,97 @@ pub struct Ground<'a> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Levels(pub BTreeMap<u16, Vec<MapNode>>);
 
+/// Where members are joined: the switches next to them.
+type Place = Vec<MapNode>;
+
+/// From switch to switch, over links that may be used.
+struct Ways(Vec<Vec<usize>>);
+
+impl Ways {
+    fn on(ground: &Ground<'_>) -> Self {
+        let nodes = (0..ground.map.size() as u32).map(MapNode);
+        Self(nodes.map(|node| Self::next_to(ground, node).map(|to| to.0 as usize).collect()).collect())
+    }
+
+    /// The switches that a node is next to; nothing leads through a host.
+    fn next_to(ground: &Ground<'_>, node: MapNode) -> impl Iterator<Item = MapNode> {
+        let ports = ground.map.ports(node).iter();
+        ports.filter(|(link, to)| !ground.map.is_host(*to) && (ground.usable)(*link)).map(|(_, to)| *to)
+    }
+
+    /// How far the farthest of these places is from each node; none if one does not reach it. Each place is a bit, so that a step from switch to
+    /// switch is one of 64 places: fabrics have thousands.
+    fn farthest(&self, places: &[&Place]) -> Vec<Option<u16>> {
+        let mut farthest = vec![Some(0); self.0.len()];
+        for places in places.chunks(u64::BITS as usize) {
+            let mut seen = vec![0_u64; self.0.len()];
+            let mut coming = seen.clone();
+            for (place, bit) in places.iter().zip(0..) {
+                place.iter().for_each(|switch| coming[switch.0 as usize] |= 1 << bit);
+            }
+            for distance in 1.. {
+                let mut next = vec![0; self.0.len()];
+                for (node, bits) in coming.into_iter().enumerate() {
+                    let fresh = bits & !seen[node];
+                    if fresh != 0 {
+                        seen[node] |= fresh;
+                        farthest[node] = farthest[node].map(|far: u16| far.max(distance));
+                        self.0[node].iter().for_each(|&to| next[to] |= fresh);
+                    }
+                }
+                if next.iter().all(|&bits| bits == 0) {
+                    break;
+                }
+                coming = next;
+            }
+            let all = u64::MAX >> (u64::BITS as usize - places.len());
+            for (far, seen) in farthest.iter_mut().zip(seen) {
+                *far = far.filter(|_| seen == all);
+            }
+        }
+        farthest
+    }
+
+    /// Members of places that no node of those `together` reaches with all places before them.
+    fn lost(&self, mut together: Vec<bool>, places: BTreeMap<Place, Vec<MapNode>>) -> Vec<MapNode> {
+        let mut lost = Vec::new();
+        for (place, members) in places {
+            let near = self.farthest(&[&place]);
+            let reached: Vec<bool> =
+                together.iter().zip(near).map(|(all, near)| *all && near.is_some()).collect();
+            if reached.contains(&true) { together = reached } else { lost.extend(members) }
+        }
+        lost
+    }
+}
+
 impl Ground<'_> {
     /// The scan of 6.2, on any fabric: the distance of the farthest member takes the place of a Clos network's tier.
     ///
     /// # Errors
     /// Members that no able switch reaches together with all before them.
     pub fn levels(&self, members: &[MapNode]) -> Result<Levels, Vec<MapNode>> {
-        let mut farthest: Vec<Option<u16>> =
-            (0..self.map.size() as u32).map(MapNode).map(|node| (self.able)(node).then_some(0)).collect();
-        if farthest.iter().all(Option::is_none) {
+        let able: Vec<bool> = (0..self.map.size() as u32).map(|node| (self.able)(MapNode(node))).collect();
+        if !able.contains(&true) {
             return Err(Vec::new());
         }
+        let ways = Ways::on(self);
         // Hosts at the same switches are equally far from everywhere.
-        let mut places: BTreeMap<Vec<MapNode>, Vec<MapNode>> = BTreeMap::new();
+        let mut places: BTreeMap<Place, Vec<MapNode>> = BTreeMap::new();
         for &member in members {
-            let ports = self.map.ports(member).iter().filter(|(link, _)| (self.usable)(*link));
-            places.entry(ports.map(|(_, switch)| *switch).collect()).or_default().push(member);
+            places.entry(Ways::next_to(self, member).collect()).or_default().push(member);
         }
-        let mut lost = Vec::new();
-        for (switches, members) in places {
-            let mut near = vec![None::<u16>; self.map.size()];
-            for switch in switches {
-                for (near, distance) in near.iter_mut().zip(self.map.distances(switch, self.usable)) {
-                    let distance = distance.map(|distance| distance + 1);
-                    *near = [*near, distance].into_iter().flatten().min();
-                }
-            }
-            let both = |(far, near): (&Option<u16>, Option<u16>)| Some((*far)?.max(near?));
-            let reached: Vec<_> = farthest.iter().zip(near).map(both).collect();
-            if reached.iter().any(Option::is_some) { farthest = reached } else { lost.extend(members) }
+        let mut together = ways.farthest(&places.keys().collect::<Vec<_>>());
+        for (far, able) in together.iter_mut().zip(&able) {
+            *far = far.filter(|_| *able);
         }
-        if !lost.is_empty() {
-            return Err(lost);
+        if together.iter().all(Option::is_none) {
+            return Err(ways.lost(able, places));
         }
         let mut levels: BTreeMap<u16, Vec<MapNode>> = BTreeMap::new();
-        for (node, distance) in (0..).map(MapNode).zip(farthest) {
-            if let Some(distance) = distance {
-                levels.entry(distance).or_default().push(node);
+        for (node, far) in (0..).map(MapNode).zip(together) {
+            if let Some(far) = far {
+                levels.entry(far).or_default().push(node);
             }
         }
         Ok(Levels(levels))

@@ -6,6 +6,7 @@ mod agreement;
 mod any_history;
 mod cores;
 mod journal;
+mod levels;
 mod lifecycles;
 mod manager;
 mod memory;
