@@ -187,6 +187,9 @@ pub struct Revocation {
 /// How long a node that ends waits for the manager to hear of it.
 const FAREWELL: std::time::Duration = std::time::Duration::from_millis(200);
 
+/// How long a node's name or address may still be that of one which has just ended: the manager hears of an end when its connection does.
+const HANDOVER: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// Pause between looks at something that is waited for; it doubles up to the longest.
 const POLL: std::time::Duration = std::time::Duration::from_millis(10);
 const LONGEST_POLL: std::time::Duration = std::time::Duration::from_millis(80);
@@ -229,7 +232,17 @@ impl ControlClient {
     pub fn attach(&self, description: &NodeDescription) -> Result<Attachment, ClientError> {
         let request = attach_request(description, &[]);
         let mut stub = self.stub.clone();
-        let stream = self.call("Attach", async move { stub.attach(request).await })?;
+        let until = Instant::now() + HANDOVER;
+        let stream = self.call("Attach", async move {
+            loop {
+                match stub.attach(request.clone()).await {
+                    Err(status) if status.code() == tonic::Code::AlreadyExists && Instant::now() < until => {
+                        tokio::time::sleep(LONGEST_POLL).await;
+                    }
+                    answer => return answer,
+                }
+            }
+        })?;
         let (notify, instructions) = mpsc::channel();
         let agent = Arc::new(Mutex::new(Agent::new(description)));
         let links = Arc::new(Mutex::new(description.links.clone()));

@@ -260,3 +260,20 @@ fn an_agent_listens_on_loopback_alone() {
     let error = AgentServer::start(listener, manager.into(), None).unwrap_err().to_string();
     assert!(error.starts_with("expected an agent to listen on loopback"), "{error}");
 }
+
+#[test]
+fn a_node_that_starts_while_one_of_its_name_ends_is_taken_and_beside_one_that_stays_refused() {
+    let manager =
+        ManagerServer::start(TcpListener::bind("127.0.0.1:0").unwrap(), CATALOG, ServerConfig::default())
+            .unwrap();
+    let ends = client(manager.address(), Duration::ZERO).attach(&host(0)).unwrap();
+    let ending = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        drop(ends);
+    });
+    let next = client(manager.address(), Duration::ZERO);
+    let _stays = next.attach(&host(0)).unwrap();
+    ending.join().unwrap();
+    let refused = next.attach(&host(0)).unwrap_err().to_string();
+    assert!(refused.contains("which is attached"), "{refused}");
+}
