@@ -28,7 +28,8 @@ enum CompilerCommand {
   quincunx cais explain examples/kernels/ag-gemm.toml
   quincunx cais explain examples/kernels/rotated.toml --json
 
-Shipped in examples/kernels: ag-gemm, gemm-rs, layernorm (nothing merges), rotated (indices that hide the GPU, or only seem to name it).
+Shipped in examples/kernels: ag-gemm, gemm-rs, layernorm (nothing merges), layernorm-all and gemm (behind an AllReduce), rotated (indices that
+hide the GPU, or only seem to name it).
 
 An access merges if all GPUs with one blockIdx name the same element of a shared array: its index does not depend on gpuId, not through a
 definition or a loop either, and what cancels does not count. What is not proved does not merge. Blocks of all GPUs that access the same

@@ -3,7 +3,7 @@
 //!
 //! Attached nodes of which no link is known are taken to be joined by one network that forwards and does not compute.
 
-use crate::{NodeDescription, Role};
+use crate::{LinkReport, NodeDescription, Role};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
 use alloc::vec;
@@ -61,10 +61,20 @@ impl Map {
         }
         let by_name: BTreeMap<&str, &NodeDescription> =
             nodes.clone().map(|node| (node.name.as_str(), node)).collect();
+        // What a node says of another first: by numbers, as names are long and large switches have many neighbours.
+        let mut said: BTreeMap<[MapNode; 2], &LinkReport> = BTreeMap::new();
+        for node in nodes.clone() {
+            for link in &node.links {
+                if let Some(&neighbour) = map.numbers.get(&link.neighbour) {
+                    said.entry([map.numbers[&node.name], neighbour]).or_insert(link);
+                }
+            }
+        }
         for node in nodes {
             for link in &node.links {
                 let Some(other) = by_name.get(link.neighbour.as_str()) else { continue };
-                let back = other.links.iter().find(|back| back.neighbour == node.name);
+                let ends = [&node.name, &other.name].map(|name| map.numbers[name]);
+                let back = said.get(&[ends[1], ends[0]]);
                 let (count, rate) = match back {
                     // Once for both ends, and what both say is there.
                     Some(_) if other.name < node.name => continue,
@@ -75,7 +85,6 @@ impl Map {
                     None => continue,
                 };
                 if other.name != node.name && count > 0 {
-                    let ends = [map.numbers[&node.name], map.numbers[&other.name]];
                     map.join(ends, count, rate);
                 }
             }

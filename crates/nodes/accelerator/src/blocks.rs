@@ -63,8 +63,8 @@ pub(crate) struct KernelState {
     ready: BTreeSet<BlockNumber>,
     /// Blocks that have a place, or have been promised one.
     pub(crate) claimed: u32,
-    /// Blocks that may be dispatched, if they need no place among those that kernels share.
-    released: BTreeSet<BlockNumber>,
+    /// Blocks that may be dispatched: to places that kernels share in the order of their claims, else in their own.
+    released: BTreeSet<(u64, BlockNumber)>,
     /// Blocks that have a place.
     pub(crate) resident: u16,
     /// Blocks that have ended.
@@ -86,6 +86,21 @@ struct Counter {
     met: usize,
 }
 
+/// A kernel's turn among those that share places.
+pub(crate) type Turn = (Reverse<u8>, u64);
+
+/// A kernel's share of the SMs, where two kernels have a group of them each (CAIS III-C2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Share {
+    /// The kernels' weights.
+    pub(crate) mine: u32,
+    pub(crate) its: u32,
+    /// Its group is the first.
+    pub(crate) is_first: bool,
+    /// The other one has no block that waits for a place.
+    pub(crate) has_all: bool,
+}
+
 /// All kernels and blocks of a program.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Blocks {
@@ -94,8 +109,6 @@ pub(crate) struct Blocks {
     counters: Vec<Counter>,
     /// Blocks of a group, by the group's number.
     groups: Vec<Option<BlockNumber>>,
-    /// Blocks that may be dispatched to places that kernels share: the highest priority first, and then in the order of their claims.
-    released: BTreeSet<(Reverse<u8>, u64, BlockNumber)>,
     /// Claims of places that kernels share, so far, and those that are not given back.
     claims: u64,
     pub(crate) claimed: usize,
@@ -108,7 +121,6 @@ impl Blocks {
             kernels: Vec::new(),
             counters: vec![Counter::default(); usize::from(program.counters)],
             groups: Vec::new(),
-            released: BTreeSet::new(),
             claims: 0,
             claimed: 0,
         };
@@ -261,8 +273,12 @@ impl Blocks {
 
     /// The weight of a kernel that has ready blocks.
     fn weight(&self, program: &Program, kernel: usize) -> u32 {
-        let state = &self.kernels[kernel];
-        let next = state.ready.first().map_or(0, |block| block - state.first);
+        self.weight_at(program, kernel, self.kernels[kernel].ready.first().copied())
+    }
+
+    /// A kernel's weight from a block on.
+    fn weight_at(&self, program: &Program, kernel: usize, block: Option<BlockNumber>) -> u32 {
+        let next = block.map_or(0, |block| block - self.kernels[kernel].first);
         let weights =
             if program.coordination.pre_launch { &[][..] } else { &program.kernels[kernel].weights[..] };
         weights.get(next as usize).copied().unwrap_or(1)
@@ -271,12 +287,10 @@ impl Blocks {
     /// A block that has claimed a place may be dispatched.
     pub(crate) fn release(&mut self, program: &Program, block: BlockNumber) {
         let kernel = usize::from(self.blocks[block as usize].kernel);
-        if program.kernels[kernel].place == KernelPlace::Sm {
-            self.claims += 1;
-            self.released.insert((Reverse(program.kernels[kernel].priority), self.claims, block));
-        } else {
-            self.kernels[kernel].released.insert(block);
-        }
+        let shares = program.kernels[kernel].place == KernelPlace::Sm;
+        self.claims += u64::from(shares);
+        let claim = if shares { self.claims } else { 0 };
+        self.kernels[kernel].released.insert((claim, block));
     }
 
     /// A block has ended.
@@ -290,22 +304,34 @@ impl Blocks {
         }
     }
 
-    /// Whether a block waits for a place that kernels share.
-    pub(crate) fn has_released(&self) -> bool {
-        !self.released.is_empty()
+    /// The kernel whose block is the next for a place that kernels share, behind one that got none: the highest priority first, and then in the
+    /// order of claims.
+    pub(crate) fn next_for_place(&self, program: &Program, behind: Option<Turn>) -> Option<(Turn, usize)> {
+        let shared = self.kernels.iter().zip(&program.kernels).enumerate();
+        let waiting = shared.filter_map(|(number, (state, kernel))| {
+            let &(claim, _) = state.released.first().filter(|_| kernel.place == KernelPlace::Sm)?;
+            Some(((Reverse(kernel.priority), claim), number))
+        });
+        waiting.filter(|(turn, _)| behind.is_none_or(|behind| *turn > behind)).min()
     }
 
-    /// Takes the next of these.
-    pub(crate) fn next_released(&mut self) -> Option<BlockNumber> {
-        self.released.pop_first().map(|(.., block)| block)
+    /// The share of the SMs that a kernel has beside the one that it shares them with, and whether it may use the others, too: that one has no
+    /// block for them.
+    pub(crate) fn share(&self, program: &Program, kernel: usize) -> Option<Share> {
+        let other = usize::from(program.kernels[kernel].beside?);
+        let [mine, its] = [kernel, other].map(|kernel| {
+            let waiting = self.kernels[kernel].released.first();
+            self.weight_at(program, kernel, waiting.map(|&(_, block)| block))
+        });
+        Some(Share { mine, its, is_first: kernel < other, has_all: self.kernels[other].released.is_empty() })
     }
 
-    /// Takes the next block of a kernel that has places of its own.
+    /// Takes the next block of a kernel.
     pub(crate) fn next_of(&mut self, kernel: usize) -> Option<BlockNumber> {
-        self.kernels[kernel].released.pop_first()
+        self.kernels[kernel].released.pop_first().map(|(_, block)| block)
     }
 
-    /// Whether a kernel that has places of its own has a block for one.
+    /// Whether a kernel has a block for a place.
     pub(crate) fn has_released_of(&self, kernel: usize) -> bool {
         !self.kernels[kernel].released.is_empty()
     }

@@ -171,6 +171,9 @@ pub struct Kernel {
     pub place: KernelPlace,
     /// Of kernels with ready blocks those of the highest priority go first.
     pub priority: u8,
+    /// The kernel, by its number, with which it shares the SMs: each has a group of them, as large as its weight among the two, and uses those of the other one where that has
+    /// no block that waits (CAIS III-C2: "SMs are partitioned into two groups, each executing one kernel concurrently"). Each names the other.
+    pub beside: Option<u16>,
     /// What the switch may merge.
     pub merges: Merges,
     /// Its blocks.

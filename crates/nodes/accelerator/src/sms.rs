@@ -1,8 +1,10 @@
 //! The SMs of an accelerator: which blocks they hold, and which of these computes.
 
+use crate::blocks::Share;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 use quincunx_units::Duration;
 
 /// A block that has something to compute.
@@ -44,12 +46,26 @@ impl Sms {
         self.reserved = sms.min(self.sms.len() as u16);
     }
 
-    /// Takes a place on the SM that has most of them free, or a whole one of those that are kept for that; the SM.
-    pub(crate) fn take(&mut self, whole: bool) -> Option<u16> {
-        let wanted = if whole { self.places } else { 1 };
-        let reserved = usize::from(self.reserved);
-        let mine = if whole { 0..reserved } else { reserved..self.sms.len() };
-        let (held, first) = mine.map(|number| (self.sms[number].held, number as u16)).min()?;
+    /// Takes a whole SM of those that are kept for that.
+    pub(crate) fn take_whole(&mut self) -> Option<u16> {
+        self.take_in(0..usize::from(self.reserved), self.places)
+    }
+
+    /// Takes a place on the SM that has most of them free: of the kernel's group, if it has one, or of the others if it has these, too.
+    pub(crate) fn take(&mut self, share: Option<Share>) -> Option<u16> {
+        let all = usize::from(self.reserved)..self.sms.len();
+        let Some(Share { mine, its, is_first, has_all }) = share else { return self.take_in(all, 1) };
+        let (first, weights) = (if is_first { mine } else { its }, u64::from(mine) + u64::from(its));
+        let size = (all.len() as u64 * u64::from(first)).div_ceil(weights.max(1)) as usize;
+        // Each has an SM, if there are two.
+        let cut = all.start + size.clamp(1, (all.len().max(2)) - 1);
+        let [mine, its] =
+            if is_first { [all.start..cut, cut..all.end] } else { [cut..all.end, all.start..cut] };
+        self.take_in(mine, 1).or_else(|| if has_all { self.take_in(its, 1) } else { None })
+    }
+
+    fn take_in(&mut self, sms: Range<usize>, wanted: u8) -> Option<u16> {
+        let (held, first) = sms.map(|number| (self.sms[number].held, number as u16)).min()?;
         if held + wanted > self.places {
             return None;
         }

@@ -137,9 +137,14 @@ impl Dataflow {
         self.edges.iter().find(|edge| (edge.producer, edge.consumer) == (producer, consumer))
     }
 
-    /// Whether a kernel shares the SMs with another one.
-    pub fn is_beside(&self, kernel: usize) -> bool {
-        self.beside.iter().any(|pair| pair.contains(&kernel))
+    /// The first kernel with which one shares the SMs.
+    pub fn beside(&self, kernel: usize) -> Option<usize> {
+        let of_pair = |&[up, down]: &[usize; 2]| match kernel {
+            _ if kernel == up => Some(down),
+            _ if kernel == down => Some(up),
+            _ => None,
+        };
+        self.beside.iter().find_map(of_pair)
     }
 }
 

@@ -113,7 +113,8 @@ impl Schedule for Cais {
         for (kernel, place) in program.kernels.iter_mut().zip([FIRST, NORM, SECOND]) {
             kernel.merges = graph.merges(place);
             // What unlocks the work of others goes first (III-C2).
-            kernel.priority = if graph.shares_sms(place) { 1 } else { 2 };
+            kernel.beside = graph.beside(place).filter(|_| self.dataflow).map(|other| other as u16);
+            kernel.priority = if graph.beside(place).is_some() { 1 } else { 2 };
         }
         if self.coordinated {
             program.coordination = machine.coordination;

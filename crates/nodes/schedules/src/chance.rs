@@ -40,7 +40,8 @@ impl Chance {
 /// The lowest rate that there is, over that of others, however far rates drift.
 const LEAST_RATE: f64 = 0.001;
 
-/// The rate at which an accelerator's block scheduler serves a kernel, over that at which it serves others: it wanders, in time that the kernel
+/// The rate at which an accelerator's block scheduler serves a kernel, over that at which it serves others, and so how many of the SMs that two
+/// kernels share are the one's: it wanders, in time that the kernel
 /// computes, from one value to the next that chance gives. A drift of 90 % is a rate from a tenth of the others' to ten times as much, whose
 /// logarithm is uniform: as a ratio of two kernels' rates it is as often for the one as for the other. A kernel that is alone has all SMs, and whoever
 /// waits for its end, or for a barrier, takes the accelerators together again. So what accelerators drift apart is time (CAIS III-B: "TBs are independently scheduled by the GPU runtime,

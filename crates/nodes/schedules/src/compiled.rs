@@ -19,6 +19,13 @@ pub const KERNELS: [&str; 3] = [
     include_str!("../../../../examples/kernels/ag-gemm.toml"),
 ];
 
+/// The same behind an AllReduce: every accelerator normalises all rows, and multiplies its own copy of them.
+pub const ALL_REDUCE_KERNELS: [&str; 3] = [
+    include_str!("../../../../examples/kernels/gemm-rs.toml"),
+    include_str!("../../../../examples/kernels/layernorm-all.toml"),
+    include_str!("../../../../examples/kernels/gemm.toml"),
+];
+
 /// Elements of an instruction, from the most on.
 const VECTORS: [u32; 3] = [8, 4, 2];
 
@@ -80,7 +87,7 @@ impl Graph {
         let row = i128::from(layer.hidden);
         let row_block = row * i128::from(rows);
         let graph = Self { kernels, compiled, dataflow, row, row_block, tile_columns: columns.into() };
-        // Sums are counted where they are normalised, at home; whoever has normalised rows tells all.
+        // Sums are counted where they are normalised; whoever has normalised rows tells those who read them.
         let is_whole = |edge: &Edge, readers: &dyn Fn(u32) -> BTreeSet<u16>| {
             let whole = (0..).zip(&edge.parts).all(|(number, part)| {
                 part.elements.low == i128::from(number) * row_block && part.readers == readers(number)
@@ -90,13 +97,18 @@ impl Graph {
         let sums = graph.dataflow.between(FIRST, NORM);
         let norms = graph.dataflow.between(NORM, SECOND);
         let grid = |columns| [columns, layout.row_blocks, 1];
-        if !sums.is_some_and(|edge| is_whole(edge, &|row_block| BTreeSet::from([layout.home(row_block)])))
-            || !norms.is_some_and(|edge| is_whole(edge, &|_| (0..machine.ranks).collect()))
+        let all = |_| (0..machine.ranks).collect();
+        // Who has copies of its own of all normalised rows has normalised them all.
+        let home = |row_block| BTreeSet::from([layout.home(row_block)]);
+        let readers: &dyn Fn(u32) -> BTreeSet<u16> =
+            if norms.is_some_and(|edge| edge.local) { &all } else { &home };
+        if !sums.is_some_and(|edge| is_whole(edge, readers))
+            || !norms.is_some_and(|edge| is_whole(edge, &all))
             || graph.kernels[FIRST].grid != grid(layout.sum_tiles())
             || graph.kernels[SECOND].grid != grid(layout.columns())
         {
             return Err(
-                "expected kernels of a block for each tile that pass row blocks on, to their home and to all, found others; \
+                "expected kernels of a block for each tile that pass row blocks on, to their home or to all, found others; \
                  see examples/kernels"
                     .into(),
             );
@@ -127,9 +139,9 @@ impl Graph {
         edge.parts[row_block as usize].awaited(rank, edge.local).into()
     }
 
-    /// Whether a kernel shares the SMs with another one, instead of going first.
-    pub(crate) fn shares_sms(&self, kernel: usize) -> bool {
-        self.dataflow.is_beside(kernel)
+    /// The kernel with which one shares the SMs, instead of going first.
+    pub(crate) fn beside(&self, kernel: usize) -> Option<usize> {
+        self.dataflow.beside(kernel)
     }
 
     /// The blocks of a kernel with these coordinates, (y, x), each with the tile that its index names on this accelerator.

@@ -22,6 +22,7 @@ pub(crate) fn kernel(name: &str, launch: Duration) -> Kernel {
         launch,
         place: KernelPlace::Sm,
         priority: 1,
+        beside: None,
         merges: Merges::Nothing,
         blocks: Vec::new(),
         weights: Vec::new(),

@@ -14,7 +14,7 @@ mod overlapped;
 mod switched;
 
 pub use cais::Cais;
-pub use compiled::KERNELS;
+pub use compiled::{ALL_REDUCE_KERNELS, KERNELS};
 use ladm::Ladm;
 use nvls::{Between, Phases};
 use overlapped::{By, FusedAllReduce, Triggered};

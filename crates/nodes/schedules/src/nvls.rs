@@ -7,6 +7,7 @@
 //! communication patterns"), and normalises its own rows alone.
 
 use crate::chance::disturb;
+use crate::compiled::{ALL_REDUCE_KERNELS, Graph};
 use crate::kernels::{Builder, TileEnd};
 use crate::layout::Layout;
 use quincunx_accelerator::{
@@ -67,10 +68,11 @@ impl Schedule for Phases {
                 let sums = builder.count_sums();
                 let mut reduce = all_reduce(&builder, KernelPlace::WholeSm(machine.communication_sms));
                 reduce.waits = vec![barrier];
-                let rows = 0..builder.layout.row_blocks;
-                let mut norm = builder.norm(rows.clone(), |_| Vec::new(), |_| Vec::new());
+                let rows = Graph::new(ALL_REDUCE_KERNELS, &builder.layout)?.normalised(rank);
+                let mut norm = builder.norm(rows.iter().copied(), |_| Vec::new(), |_| Vec::new());
                 let stripe = builder.layout.stripe();
-                norm.waits = rows.map(|row| Builder::until(Builder::at(sums, row), stripe)).collect();
+                norm.waits =
+                    rows.into_iter().map(|row| Builder::until(Builder::at(sums, row), stripe)).collect();
                 norm.signals = vec![Builder::own(normed)];
                 let mut second = builder.plain_second_product(|_| Vec::new());
                 second.waits = vec![Builder::until(normed, 1)];

@@ -12,6 +12,7 @@
 //! they use the "DMA-based NVLS design" (IV-A).
 
 use crate::chance::disturb;
+use crate::compiled::{ALL_REDUCE_KERNELS, FIRST, Graph};
 use crate::kernels::{Builder, TileEnd};
 use crate::layout::Layout;
 use crate::nvls::{UNIT, norm_piece, reduced_tile};
@@ -62,6 +63,7 @@ impl Schedule for FusedAllReduce {
 
     fn plan(&self, layer: &SubLayer, machine: &Machine, rank: u16) -> Result<Plan, String> {
         let mut builder = Builder::new(Layout::new(layer, machine, rank)?);
+        let graph = Graph::new(ALL_REDUCE_KERNELS, &builder.layout)?;
         let (stripe, rows) = (builder.layout.stripe(), builder.layout.row_blocks);
         let sums = builder.count_sums();
         let chunks = builder.counters(CHUNKS);
@@ -76,7 +78,9 @@ impl Schedule for FusedAllReduce {
 
         let send = if self.nvls { Send::PushReduce } else { Send::Reduce };
         let to = |layout: &Layout<'_>, row| if self.nvls { layout.rank } else { layout.home(row) };
-        let first = builder.first_product(&Layout::by_row(&order, tiles), |layout, row_block, column| {
+        let blocks = graph.blocks(FIRST, rank, &Layout::by_row(&order, tiles));
+        let places: Vec<_> = blocks.iter().map(|block| (block.row_block, block.column)).collect();
+        let first = builder.first_product(&places, |layout, row_block, column| {
             let sum = Builder::partial_sum(layout, send, to(layout, row_block), row_block, column);
             match self.by {
                 By::Blocks => TileEnd { outputs: vec![sum], signals: Vec::new() },
@@ -99,7 +103,7 @@ impl Schedule for FusedAllReduce {
             }
         }
         if !self.nvls {
-            sends.extend(spread(&builder, sums));
+            sends.extend(spread(&builder, &graph, sums));
         }
         // Communication kernels have SMs of their own; blocks of the fused kernel are launched with the others of it.
         let place = match self.by {
@@ -110,12 +114,14 @@ impl Schedule for FusedAllReduce {
         if !sends.is_empty() {
             kernels.push(Builder::sends("all_reduce", machine.launch, place, sends));
         }
-        let mut norm = builder.norm(0..rows, |_| Vec::new(), |_| Vec::new());
+        let normalised = graph.normalised(rank);
+        let mut norm = builder.norm(normalised.iter().copied(), |_| Vec::new(), |_| Vec::new());
         let layout = &builder.layout;
-        norm.waits = (0..rows)
+        norm.waits = normalised
+            .into_iter()
             .map(|row| {
                 let is_home = !self.nvls && layout.home(row) == layout.rank;
-                let times = if is_home { u64::from(machine.ranks) } else { 1 };
+                let times = if is_home { graph.contributors(row) } else { 1 };
                 Builder::until(Builder::at(sums, row), stripe * times)
             })
             .collect();
@@ -128,11 +134,11 @@ impl Schedule for FusedAllReduce {
 }
 
 /// Every sum goes from home to all others as soon as it is whole.
-fn spread(builder: &Builder<'_>, sums: CounterId) -> Vec<(Vec<Wait>, Output)> {
+fn spread(builder: &Builder<'_>, graph: &Graph, sums: CounterId) -> Vec<(Vec<Wait>, Output)> {
     let layout = &builder.layout;
     let mut outputs = Vec::new();
     for row_block in layout.own() {
-        let whole = layout.stripe() * u64::from(layout.machine.ranks);
+        let whole = layout.stripe() * graph.contributors(row_block);
         let waits = vec![Builder::until(Builder::at(sums, row_block), whole)];
         outputs.extend(to_others(layout, |layout, to, tile| {
             let address = layout.sum(row_block) + layout.tile() * u64::from(tile);

@@ -80,6 +80,9 @@ fn without_announcements_a_rank_must_be_told_how_many_tokens_come_and_more_fail_
     let mut ranks: Ranks<Numbers> = Ranks::new(setup);
     let refused = RequestError::NoIncoming { ranks: RANKS as u16, found: 0 };
     assert_eq!(ranks.route(0, &routes(&[&[3]])), Err(refused));
+    let many = only(1, RANKS, &[&[0][..]; SLOTS + 1]);
+    let too_many = RequestError::Tokens { most: SLOTS, found: SLOTS + 1 };
+    assert_eq!(ranks.route(0, &many[0]), Err(too_many), "of another");
     let routes = only(1, RANKS, &[&[0]]);
     ranks.dispatch(0, &routes[0], Numbers::zeroed(0));
     let qp = ranks.graph.table(0).queue_pair(Rank(1)).unwrap();

@@ -497,7 +497,7 @@ impl<P: Payload> Gpu<P> {
                 KernelPlace::CopyEngine(most) => (most, false),
             };
             while self.blocks.kernels[kernel].resident < most && self.blocks.has_released_of(kernel) {
-                let sm = if whole { self.sms.take(true) } else { None };
+                let sm = if whole { self.sms.take_whole() } else { None };
                 if whole && sm.is_none() {
                     break;
                 }
@@ -506,12 +506,19 @@ impl<P: Payload> Gpu<P> {
                 self.enter(now, block, sm, out);
             }
         }
-        while self.blocks.has_released()
-            && let Some(sm) = self.sms.take(false)
-        {
-            any = true;
-            let block = self.blocks.next_released().expect("it has one");
-            self.enter(now, block, Some(sm), out);
+        let mut refused = None;
+        while let Some((turn, kernel)) = self.blocks.next_for_place(&program, refused) {
+            let share = self.blocks.share(&program, kernel);
+            match self.sms.take(share) {
+                Some(sm) => {
+                    any = true;
+                    let block = self.blocks.next_of(kernel).expect("it has one");
+                    self.enter(now, block, Some(sm), out);
+                }
+                // Whoever may go anywhere has looked at all.
+                None if share.is_none() => break,
+                None => refused = Some(turn),
+            }
         }
         any
     }

@@ -64,6 +64,7 @@ pub(crate) fn kernel(blocks: Vec<Block>) -> Kernel {
         launch: Duration::from_nanos(5),
         place: KernelPlace::Sm,
         priority: 1,
+        beside: None,
         merges: Merges::Nothing,
         blocks,
         weights: Vec::new(),

@@ -68,6 +68,53 @@ fn where_groups_are_launched_together_weights_are_of_no_account() {
     assert_eq!(served([3, 1], together), served([1, 1], together));
 }
 
+/// What each of four SMs computes after some rounds: blocks of 7 ns of a kernel, or of 11 ns of the one beside it.
+fn beside(weights: [u32; 2], blocks: [usize; 2], rounds: usize, coordination: Coordination) -> [u64; 4] {
+    let kernels = [(7, weights[0], blocks[0], 1), (11, weights[1], blocks[1], 0)];
+    let kernels = kernels.map(|(length, weight, blocks, other)| Kernel {
+        weights: vec![weight; blocks],
+        beside: Some(other),
+        ..kernel(vec![computing(length); blocks])
+    });
+    let program = Program { kernels: kernels.to_vec(), coordination, ..Program::default() };
+    let mut gpu = begun(GpuConfig { sms: 4, claims_ahead: 2, ..config(program) });
+    let mut computes = [0; 4];
+    let timers = [0, 1].map(GpuTimer::Launch);
+    let each_sm = || (0..4).map(GpuTimer::Compute);
+    for timer in timers.into_iter().chain((0..rounds).flat_map(|_| each_sm())) {
+        if let GpuTimer::Compute(sm) = timer {
+            computes[usize::from(sm)] = 0;
+        }
+        for (timer, length) in fire(&mut gpu, timer).timers {
+            let GpuTimer::Compute(sm) = timer else { panic!("{timer:?}") };
+            computes[usize::from(sm)] = length.as_picos() / 1000;
+        }
+    }
+    computes
+}
+
+#[test]
+fn kernels_beside_each_other_have_a_half_of_the_sms_each() {
+    assert_eq!(beside([1, 1], [40, 40], 4, Coordination::default()), [7, 7, 11, 11]);
+    let together = Coordination { pre_launch: true, ..Coordination::default() };
+    assert_eq!(beside([3, 1], [40, 40], 4, together), [7, 7, 11, 11], "weights are of no account");
+}
+
+#[test]
+fn kernels_beside_each_other_have_sms_by_their_weights_and_one_at_least() {
+    assert_eq!(beside([3, 1], [40, 40], 4, Coordination::default()), [7, 7, 7, 11]);
+    assert_eq!(beside([1, 3], [40, 40], 4, Coordination::default()), [7, 11, 11, 11]);
+    assert_eq!(beside([1, 1000], [40, 40], 4, Coordination::default()), [7, 11, 11, 11]);
+    assert_eq!(beside([1000, 1], [40, 40], 4, Coordination::default()), [7, 7, 7, 11]);
+}
+
+#[test]
+fn a_kernel_has_the_sms_of_the_one_beside_it_when_that_has_no_block_that_waits() {
+    assert_eq!(beside([1, 1], [40, 0], 2, Coordination::default()), [7, 7, 7, 7], "nothing to do");
+    assert_eq!(beside([1, 1], [40, 2], 4, Coordination::default()), [7, 7, 7, 7], "all done");
+    assert_eq!(beside([1, 1], [4, 40], 4, Coordination::default()), [11, 11, 11, 11]);
+}
+
 #[test]
 fn groups_are_asked_for_as_many_blocks_ahead_as_may_claim_a_place() {
     for (claims_ahead, wanted) in [(0, vec![0]), (1, vec![0, 1]), (2, vec![0, 1, 2])] {

@@ -127,7 +127,7 @@ fn kernels_that_have_nothing_to_merge_share_nothing() {
     }
     let (_, compiled, dataflow) = graph(LAYERS[0].1, texts.each_ref().map(String::as_str));
     assert!(compiled.iter().all(|compiled| compiled.groups.count == 0));
-    assert!(dataflow.beside.is_empty() && !dataflow.is_beside(0));
+    assert!(dataflow.beside.is_empty() && dataflow.beside(0).is_none());
     // What depends on what is the same: all rows are still written and read.
     assert_eq!(dataflow.edges, shipped(LAYERS[0].1).edges);
 }

@@ -3,7 +3,7 @@
 use crate::{LAYER, machine, plan};
 use quincunx_accelerator::{CounterId, Fetch, Merges, Program, Schedule, Send, SharedTile, Signal, To, Wait};
 use quincunx_compiler::{Dataflow, Kernel, compile};
-use quincunx_schedules::{Cais, KERNELS};
+use quincunx_schedules::{ALL_REDUCE_KERNELS, Cais, KERNELS};
 
 /// Eight row blocks of 32 rows, two of each accelerator; four tiles of sums, two of the second product, four stages.
 const ROW_BLOCKS: u32 = 8;
@@ -40,8 +40,8 @@ fn the_compiled_plan_is_the_one_that_a_hand_would_make() {
         let Program { kernels, tiles, .. } = plan("cais", rank).program;
         let [first, norm, second] = &kernels[..] else { panic!("three kernels") };
         assert_eq!(
-            [first, norm, second].map(|kernel| (kernel.merges, kernel.priority)),
-            [(Merges::Reductions, 1), (Merges::Nothing, 2), (Merges::Loads, 1)]
+            [first, norm, second].map(|kernel| (kernel.merges, kernel.priority, kernel.beside)),
+            [(Merges::Reductions, 1, Some(2)), (Merges::Nothing, 2, None), (Merges::Loads, 1, Some(0))]
         );
 
         assert_eq!(first.blocks.len() as u32, ROW_BLOCKS * SUM_TILES);
@@ -79,6 +79,12 @@ fn the_compiled_plan_is_the_one_that_a_hand_would_make() {
             }
         }
     }
+}
+
+#[test]
+fn without_the_dataflow_optimiser_no_kernel_shares_the_sms() {
+    let Program { kernels, .. } = plan("cais-base", 0).program;
+    assert!(kernels.iter().all(|kernel| kernel.beside.is_none()));
 }
 
 #[test]
@@ -125,18 +131,13 @@ fn kernels_that_do_not_fit_a_sub_layer_are_refused_in_a_line() {
 
 /// The AllReduce form of a sub-layer: every accelerator normalises all rows and multiplies its own copy of them.
 fn all_reduce_form() -> Dataflow {
-    let local = "name = \"norms\"\nelement = \"f16\"\nlength = \"M * N\"\nhome = \"local\"";
-    let shared = local.replace("\"local\"", "\"index / (length / gpus)\"");
-    let [first, norm, second] = KERNELS;
-    let norm = norm.replace("M / gpus / ROWS", "M / ROWS").replace("gpuId * (M / gpus) + ", "");
-    let (norm, second) =
-        (norm.replace(&shared, local), second.replace(&shared.replace('N', "K"), &local.replace('N', "K")));
+    let [first, norm, second] = ALL_REDUCE_KERNELS;
     let product = [("M", 256), ("ROWS", 32), ("COLUMNS", 16)];
     let read = |text: &str, sizes: &[(&str, u32)]| Kernel::resized("form", text, 4, sizes).unwrap();
     let kernels = [
         read(first, &[&product[..], &[("N", 64), ("K", 96)]].concat()),
-        read(&norm, &[("M", 256), ("N", 64), ("ROWS", 8)]),
-        read(&second, &[&product[..], &[("N", 32), ("K", 64)]].concat()),
+        read(norm, &[("M", 256), ("N", 64), ("ROWS", 8)]),
+        read(second, &[&product[..], &[("N", 32), ("K", 64)]].concat()),
     ];
     let compiled = kernels.each_ref().map(compile);
     let pairs: Vec<_> = kernels.iter().zip(&compiled).collect();
