@@ -437,7 +437,6 @@ impl<P: Payload> Program<P> for Worker {
         let exponents = if agrees { vec![0; pieces.count() as usize] } else { Vec::new() };
         let first = self.slots.iter().map(|slot| slot.next).min().expect("a pool has slots");
         let left = pieces.packets();
-        self.silence = 0;
         self.running = Some(Running { request, first, pieces, digest, exponents, left });
         for number in first..first + u64::from(slots) {
             self.send_in_turn(now, number, verbs);

@@ -4,6 +4,7 @@ use crate::support::{FIRST_PSN, Out, Packet, SHAPE, Switch, elements, end_of, in
 use quincunx_collective::Numbers;
 use quincunx_design::Datapath;
 use quincunx_switchml::{PoolShape, PoolShapeError, Pools, PoolsConfig};
+use quincunx_wire::deth::COLLECTIVE_QUEUE;
 use quincunx_wire::switchml::{Kind, LENGTH, SwitchMlHeader};
 use quincunx_wire::{Deth, Operation, QpNumber, RoceHeader};
 
@@ -155,11 +156,11 @@ fn what_is_no_piece_of_its_rank_is_dropped() {
     let mut switch = Switch::new(2, None);
     let (number, payload) = packet(0, &[1]);
     let header = Switch::header(0, number);
-    let deth = Deth { queue_key: 0, source_qp: end_of(0)[1].qp };
-    let of_other = Deth { source_qp: QpNumber::new(99), ..deth };
+    let source_qp = end_of(0)[1].qp;
+    let of_other = Deth { queue_key: COLLECTIVE_QUEUE, source_qp: QpNumber::new(99) };
     for (operation, reason) in [
         (Operation::SendOnlyImmediate(0), "no datagram"),
-        (Operation::DatagramSendOnlyImmediate(deth, 0), "not from its rank"),
+        (Operation::DatagramSendOnlyImmediate(Deth { queue_key: 0, source_qp }, 0), "not from its rank"),
         (Operation::DatagramSendOnlyImmediate(of_other, 0), "not from its rank"),
     ] {
         let header = RoceHeader { operation, ..header };

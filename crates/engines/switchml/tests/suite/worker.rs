@@ -101,8 +101,9 @@ fn a_result_that_nobody_waits_for_is_nothing() {
     host.arrive(at(0), &result(&sent[0]));
     let next = host.leave(at(0));
     let before = host.result();
-    for late in [result(&sent[0]), (sent[0].0 + 8, result(&sent[0]).1)] {
-        host.arrive(at(0), &late);
+    // Of its slot, too, and of a number that is the awaited one in its low byte or half.
+    for number in [0, 8, next[0].0 + (1 << 8), next[0].0 + (1 << 16)] {
+        host.arrive(at(0), &(number, result(&next[0]).1));
         assert_eq!((host.result(), host.leave(at(0)), host.outcome), (before.clone(), vec![], None));
     }
     host.arrive(at(0), &result(&next[0]));
@@ -267,6 +268,24 @@ fn the_longer_nothing_comes_the_longer_it_waits() {
     host.start(now).unwrap();
     host.time_out(now + TIMEOUT * 64);
     assert_eq!(host.verbs.alarms, [TIMEOUT * 2], "what came begins it anew");
+}
+
+#[test]
+fn a_result_begins_the_waits_anew_though_others_are_missing() {
+    let mut host = of_integers(&[1, 2, 3, 4]);
+    host.start(at(0)).unwrap();
+    let sent = host.leave(at(0));
+    for count in 1..=3 {
+        host.time_out(at(100 * count));
+        host.leave(at(100 * count));
+    }
+    host.arrive(at(301), &result(&sent[0]));
+    for count in 4..=6 {
+        host.time_out(at(100 * count));
+        assert_eq!(host.outcome, None, "three more time-outs");
+    }
+    host.time_out(at(700));
+    assert_eq!(host.outcome, failed(Failure::RetryExceeded));
 }
 
 #[test]

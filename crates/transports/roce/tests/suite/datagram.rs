@@ -97,11 +97,11 @@ fn a_message_is_one_packet_with_its_immediate_and_arrives_where_there_is_room() 
 #[test]
 fn what_is_sent_again_has_the_same_number() {
     let [mut alice, _] = ends();
-    for (id, immediate) in [(0, 0), (1, 3), (2, 0)] {
+    for (id, immediate) in [(0, 0), (1, 3), (2, 5), (3, 0)] {
         alice.post(id, 4, immediate).unwrap();
     }
     let numbers: Vec<Psn> = alice.leave().iter().map(|frame| frame.0.psn).collect();
-    assert_eq!(numbers, [ALICE_PSN, ALICE_PSN.plus(3), ALICE_PSN]);
+    assert_eq!(numbers, [0, 3, 5, 0].map(|immediate| ALICE_PSN.plus(immediate)), "in order");
 }
 
 #[test]
@@ -114,6 +114,22 @@ fn what_finds_no_room_is_lost() {
     bob.arrive(frame);
     assert_eq!(bob.out.drops, [DropReason::ReceiverNotReady, DropReason::Refused]);
     assert_eq!(bob.out.completions, []);
+    alice.post(1, 3, 1).unwrap();
+    bob.arrive(&alice.leave()[0]);
+    let received = Completion::Received { id: WorkId(0), length: 3, immediate: Some(1) };
+    assert_eq!(bob.out.completions, [received], "what was refused has taken no place");
+}
+
+#[test]
+fn places_are_filled_in_the_order_in_which_they_were_posted() {
+    let [mut alice, mut bob] = ends();
+    for id in [4, 5] {
+        bob.queue_pair.post_receive(receive(id, slice(REGION, 0, 8)), &bob.memory).unwrap();
+        alice.post(id, 4, id as u32).unwrap();
+    }
+    alice.leave().iter().for_each(|frame| bob.arrive(frame));
+    let received = |id| Completion::Received { id: WorkId(id), length: 4, immediate: Some(id as u32) };
+    assert_eq!(bob.out.completions, [received(4), received(5)]);
 }
 
 #[test]
