@@ -64,12 +64,15 @@ WORLD = [
 COMMENT = re.compile(r"//.*$")
 
 # Floors where designs are at home, and below: they may be named there. So may they in schedules, which are compared with each other, in the
-# compiler, whose instructions are called so, and in a study of one engine below its design.
-HOMES = ("crates/base/", "crates/seams/", "crates/transports/", "crates/engines/", "crates/catalog/", "crates/nodes/compiler/", "crates/nodes/schedules/", "crates/studies/check/src/relays.rs")
+# compiler, whose instructions are called so, in a study of one engine below its design, and in one of what papers tell of their rules.
+HOMES = (
+    "crates/base/", "crates/seams/", "crates/transports/", "crates/engines/", "crates/catalog/", "crates/nodes/compiler/", "crates/nodes/schedules/",
+    "crates/studies/check/src/prior_systems/", "crates/studies/check/src/relays.rs",
+)
 
 # Names of designs and systems as they stand in code. Those that are words of the language too count as names where they are a whole
 # text: "ring" in quotes is the design, a ring is a shape. `multi_write` and `MultiWrite` are an operation, as a read or a write is.
-NAMED = re.compile(r"(?i:epic|scin|nvls|netreduce|net_reduce|cais|unicast-multipath)|multiwrite|MULTIWRITE|\"(?:ring|ring-rq|direct|writes|unicast)\"")
+NAMED = re.compile(r"(?i:epic|scin|nvls|netreduce|net_reduce|switchml|switch_ml|cais|unicast-multipath)|multiwrite|MULTIWRITE|\"(?:ring|ring-rq|direct|writes|unicast)\"")
 
 # Defaults, and keys of files, which may be called as a design.
 MAY_NAME = re.compile(r"default|#\[serde\(rename", re.IGNORECASE)

@@ -111,6 +111,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {
     "epic": (Stage("own", ("epic",)), Stage("drivers", ("nodes",)), *explored("epic", "overlap"), Stage("plans", ("designs",))),
     "multiwrite": (Stage("own", ("multiwrite",)), Stage("plans", ("designs",)), *explored("multiwrite", "designs")),
     "netreduce": (Stage("own", ("netreduce",)), Stage("plans", ("designs",)), *explored("netreduce")),
+    "switchml": (Stage("own", ("switchml",)), Stage("plans", ("designs",)), *explored("switchml")),
     "scin": (Stage("own", ("scin",)), Stage("plans", ("designs",)), *explored("designs")),
 }
 

@@ -20,6 +20,7 @@ pub static CATALOG: Catalog = Catalog::new(
         &quincunx_ring::HALVING_DOUBLING,
         &quincunx_ring::DIRECT,
         &quincunx_netreduce::NETREDUCE,
+        &quincunx_switchml::SWITCHML,
         &quincunx_multiwrite::MULTIWRITE,
         &quincunx_multiwrite::UNICAST_MULTIPATH,
         &quincunx_multiwrite::DIRECT,

@@ -159,7 +159,7 @@ class Tables(Analysed):
 
         checked = {"tree": "star-2", "packets": 1}
         [right] = quincunx.check("epic-3", "all_reduce", **checked).to_pylist()
-        [wrong] = quincunx.check("switchml", "all_reduce", rule="one-pool").to_pylist()
+        [wrong] = quincunx.check("switchml-rules", "all_reduce", rule="one-pool").to_pylist()
         self.assertEqual((right["verdict"], right["counterexample"]), ("correct", None))
         self.assertEqual(wrong["verdict"], "wrong")
         self.assertGreater(len(wrong["counterexample"]), 3)

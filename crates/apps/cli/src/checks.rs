@@ -117,9 +117,9 @@ const EXAMPLES: &str = "Examples:
   quincunx check roce send --times 2 --reorder           the queue pair alone: two messages of three packets, go-back-N
   quincunx check multiwrite write --tree ring-4 --reorder
                                                          two ranks write to all others, over relays
-  quincunx check switchml all_reduce --window 1 --reorder
+  quincunx check switchml-rules all_reduce --window 1 --reorder
                                                          what an earlier system's rule admits
-  quincunx check switchml all_reduce --window 1 --reorder --rule chunk-numbers
+  quincunx check switchml-rules all_reduce --window 1 --reorder --rule chunk-numbers
                                                          and what repairs it
   quincunx check netreduce all_reduce --tree star-2 --packets 3 --mutate fifth-message
                                                          a message more under way than the switch has columns";

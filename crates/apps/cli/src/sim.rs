@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
-use quincunx_design::{AnyDesign, Catalog, FabricKind, Parameter};
+use quincunx_design::{AnyDesign, Catalog, FabricKind, Form, Parameter};
 use quincunx_report::Columns;
 use quincunx_scenario::{Key, NetworkName, Override, RankPlacement, Scenario, read_text};
 use quincunx_sim::traffic::Offered;
@@ -218,10 +218,7 @@ impl Sim {
                 say!("{settings}");
             }
             for design in inexact(&cases) {
-                say!(
-                    "# {}: values cross links as codes of fewer bytes, and results are rounded; algbw and busbw count the vector's own",
-                    design.name()
-                );
+                say!("# {}: {}", design.name(), rounding(design));
             }
             say!("{}", Columns::header(width));
             if is_choice {
@@ -281,6 +278,18 @@ fn inexact(cases: &[Case]) -> Vec<&'static dyn AnyDesign> {
         }
     }
     found
+}
+
+/// What a design makes of numbers.
+fn rounding(design: &dyn AnyDesign) -> &'static str {
+    match design.smallest_plan().map(|plan| plan.form) {
+        Ok(Form::FixedPoint) => {
+            "values of f32 are added up in fixed point, and their results are rounded; others are exact"
+        }
+        _ => {
+            "values cross links as codes of fewer bytes, and results are rounded; algbw and busbw count the vector's own"
+        }
+    }
 }
 
 /// What may be given as `--design`.

@@ -11,6 +11,7 @@ extern crate std;
 
 mod bandwidth;
 mod checksum;
+mod fixed_point;
 mod gate;
 mod length_only;
 mod name;
@@ -28,6 +29,7 @@ mod simd;
 mod tree;
 
 pub use bandwidth::Bandwidths;
+pub use fixed_point::{FixedPoint, NOT_FINITE, largest_exponent};
 pub use gate::{Choice, Gate, GateKind, Routing};
 pub use length_only::LengthOnly;
 pub use name::ParseNameError;

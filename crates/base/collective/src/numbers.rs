@@ -1,6 +1,8 @@
 //! A payload of real numbers, as they lie in memory and on the wire.
 
-use crate::{BlockQuantization, DataType, Payload, Quantized, Reduction, checksum, simd};
+use crate::{
+    BlockQuantization, DataType, FixedPoint, Payload, Quantized, Reduction, checksum, fixed_point, simd,
+};
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -106,6 +108,18 @@ impl Payload for Numbers {
 
     fn checksum(vector: &[u8]) -> Self {
         checksum::checksum(vector).into()
+    }
+
+    fn add_saturating(&mut self, offset: usize, view: &[u8]) {
+        fixed_point::add_saturating(&mut self.bytes_mut()[offset..][..view.len()], view);
+    }
+
+    fn to_fixed_point(scale: FixedPoint, values: &[u8]) -> Self {
+        scale.integers(values).into()
+    }
+
+    fn from_fixed_point(scale: FixedPoint, integers: &[u8]) -> Self {
+        scale.values(integers).into()
     }
 
     fn quantize(quantization: BlockQuantization, values: &[u8]) -> Quantized<Self> {

@@ -1,6 +1,6 @@
 //! What frames carry and memory holds, as engines see it.
 
-use crate::{BlockQuantization, DataType, Quantized, ReduceOp, Reduction};
+use crate::{BlockQuantization, DataType, FixedPoint, Quantized, ReduceOp, Reduction};
 use alloc::fmt::Debug;
 use core::hash::Hash;
 use core::ops::Range;
@@ -66,6 +66,27 @@ pub trait Payload: Clone + Eq + Hash + Debug + Sized + Send + Sync + 'static {
     /// Whether checksums add up under a reduction as the vectors do: sums of whole numbers alone, for others round or choose.
     fn adds_up(reduction: Reduction) -> bool {
         reduction.op == ReduceOp::Sum && reduction.data_type == DataType::I32
+    }
+
+    /// Adds the 32-bit integers of `view` to those at `offset`, each stopping at the largest and the smallest there is.
+    fn add_saturating(&mut self, offset: usize, view: Self::View<'_>) {
+        self.reduce(offset, view, Reduction { op: ReduceOp::Sum, data_type: DataType::I32 });
+    }
+
+    /// The integers that binary32 values become: [`FixedPoint::integers`]. Where there are no contents, what they are of stays as it is.
+    ///
+    /// # Panics
+    /// If that are not whole values.
+    fn to_fixed_point(_: FixedPoint, values: Self::View<'_>) -> Self {
+        Self::from_view(values)
+    }
+
+    /// The binary32 values that integers stand for: [`FixedPoint::values`].
+    ///
+    /// # Panics
+    /// If that are not whole integers.
+    fn from_fixed_point(_: FixedPoint, integers: Self::View<'_>) -> Self {
+        Self::from_view(integers)
     }
 
     /// A vector of binary32 values, quantised: [`BlockQuantization::quantize`].

@@ -16,6 +16,9 @@ use crate::{Deth, ParseError, QpNumber};
 /// Bytes of the header.
 pub const LENGTH: usize = 8;
 
+/// The key of every queue of ours that collectives' datagrams are for. Keys of groups are those of words about locks.
+pub const COLLECTIVE_QUEUE: u32 = 0x0051_4e58;
+
 const QUEUE_KEY: usize = 0;
 const RESERVED: usize = 4;
 const SOURCE_QP: usize = 5;

@@ -42,6 +42,7 @@ mod psn;
 mod qp;
 pub mod reth;
 mod roce;
+pub mod switchml;
 pub mod udp;
 pub mod v1;
 

@@ -214,7 +214,7 @@ impl Design for Scin {
                     let granule = format.max_payload.max(scheme.code_bytes(scheme.block()));
                     quantized_all_reduce(accelerators, scheme, (span, stream.tail), share, granule)
                 }
-                Form::Exact | Form::Requantized(_) => {
+                Form::Exact | Form::Requantized(_) | Form::FixedPoint => {
                     instructions(collective, accelerators, span, share, format.max_payload)
                 }
             };

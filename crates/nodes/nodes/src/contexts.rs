@@ -28,7 +28,7 @@ pub fn host_group<P: PayloadKind>(
     let context_of_part = Context { place: Place::Group(context), mutation };
     let Installed { part, transport } = P::parts(design).endpoint_part(&context_of_part)?;
     let program = part.program()?;
-    let queue_pairs = queue_pairs(&transport, context, port)?;
+    let queue_pairs = queue_pairs(design, &transport, context, port)?;
     Ok(HostGroup { group: context.group, queue_pairs, are_offloaded: false, program, contention: None })
 }
 
@@ -97,12 +97,13 @@ pub fn switch_group<P: PayloadKind>(
         has_parent: contention.has_parent,
         memory: (context.memory_offset, context.memory),
     });
-    let edges = queue_pairs(&transport, context, port)?;
+    let edges = queue_pairs(design, &transport, context, port)?;
     let (group, are_offloaded, tells_beginnings) = (context.group, false, false);
     Ok(SwitchGroup { group, edges, are_offloaded, part, locks, tells_beginnings })
 }
 
 fn queue_pairs(
+    design: &dyn AnyDesign,
     transport: &Transport,
     context: &GroupContext,
     port: impl Fn(&ConnectionContext) -> PortId,
@@ -117,8 +118,15 @@ fn queue_pairs(
         let remedy = "give all nodes of a group addresses of one family";
         return Err(Refusal::new("connections between addresses of one IP family", "IPv4 and IPv6", remedy));
     }
-    let each =
-        |connection: &ConnectionContext| (port(connection), queue_pair(transport, context, connection));
+    let reliability = match (design.about().sends_datagrams, transport.selective) {
+        (true, _) => Reliability::Datagrams,
+        (false, true) => Reliability::Selective,
+        (false, false) => Reliability::GoBackN,
+    };
+    let each = |connection: &ConnectionContext| {
+        let config = queue_pair(transport, context, connection);
+        (port(connection), QueuePairConfig { reliability, ..config })
+    };
     Ok(context.connections.iter().map(each).collect())
 }
 
@@ -141,7 +149,7 @@ fn queue_pair(
         window: transport.window_packets(),
         remote_write: context.remote_write,
         credits: context.credits,
-        reliability: if transport.selective { Reliability::Selective } else { Reliability::GoBackN },
+        reliability: Reliability::GoBackN,
         rate: transport.dcqcn.map(RateConfig::dcqcn),
         mutation: None,
     }

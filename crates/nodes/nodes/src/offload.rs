@@ -5,7 +5,10 @@ use alloc::collections::VecDeque;
 use quincunx_collective::{GroupId, Payload};
 use quincunx_engine::verbs::{Completion, Memory, QpIndex, ReceiveRequest, SendRequest};
 use quincunx_engine::{Engine, Frame};
-use quincunx_roce::{ConfigError, PostError, QueuePair, QueuePairConfig, QueuePairSink, QueuePairTimer};
+use quincunx_roce::{
+    ConfigError, DatagramQueuePair, PostError, QueuePair, QueuePairConfig, QueuePairSink, QueuePairTimer,
+    Reliability,
+};
 use quincunx_units::{Instant, Packets};
 use quincunx_wire::RoceHeader;
 
@@ -53,6 +56,8 @@ pub struct PostedWork {
 pub(crate) enum Executor<P> {
     /// This node.
     Own(QueuePair<P>),
+    /// This node, each message as a datagram.
+    Datagrams(DatagramQueuePair),
     /// Somebody else.
     Offloaded {
         /// What it is set up with there.
@@ -66,6 +71,9 @@ impl<P: Payload> Executor<P> {
     pub(crate) fn new(config: QueuePairConfig, is_offloaded: bool) -> Result<Self, ConfigError> {
         Ok(match is_offloaded {
             true => Self::Offloaded { config, posted: VecDeque::new() },
+            false if config.reliability == Reliability::Datagrams => {
+                Self::Datagrams(DatagramQueuePair::new(config)?)
+            }
             false => Self::Own(QueuePair::new(config)?),
         })
     }
@@ -73,6 +81,7 @@ impl<P: Payload> Executor<P> {
     pub(crate) fn config(&self) -> &QueuePairConfig {
         match self {
             Self::Own(queue_pair) => queue_pair.config(),
+            Self::Datagrams(queue_pair) => queue_pair.config(),
             Self::Offloaded { config, .. } => config,
         }
     }
@@ -80,6 +89,7 @@ impl<P: Payload> Executor<P> {
     pub(crate) fn post_send(&mut self, request: SendRequest, memory: &Memory<P>) -> Result<(), PostError> {
         match self {
             Self::Own(queue_pair) => queue_pair.post_send(request, memory),
+            Self::Datagrams(queue_pair) => queue_pair.post_send(request, memory),
             Self::Offloaded { posted, .. } => {
                 posted.push_back(Work::Send(request));
                 Ok(())
@@ -94,6 +104,7 @@ impl<P: Payload> Executor<P> {
     ) -> Result<(), PostError> {
         match self {
             Self::Own(queue_pair) => queue_pair.post_receive(request, memory),
+            Self::Datagrams(queue_pair) => queue_pair.post_receive(request, memory),
             Self::Offloaded { posted, .. } => {
                 posted.push_back(Work::Receive(request));
                 Ok(())
@@ -104,7 +115,7 @@ impl<P: Payload> Executor<P> {
     /// The oldest work request that nobody has taken, if they are for somebody else.
     pub(crate) fn take(&mut self) -> Option<Work> {
         match self {
-            Self::Own(_) => None,
+            Self::Own(_) | Self::Datagrams(_) => None,
             Self::Offloaded { posted, .. } => posted.pop_front(),
         }
     }
@@ -118,8 +129,8 @@ impl<P: Payload> Executor<P> {
     ) -> Result<(), PostError> {
         match self {
             Self::Own(queue_pair) => queue_pair.skip(sends, receives, out),
-            Self::Offloaded { .. } if sends == 0 && receives == 0 => Ok(()),
-            Self::Offloaded { .. } => Err(PostError::Failed),
+            Self::Datagrams(_) | Self::Offloaded { .. } if sends == 0 && receives == 0 => Ok(()),
+            Self::Datagrams(_) | Self::Offloaded { .. } => Err(PostError::Failed),
         }
     }
 
@@ -131,7 +142,7 @@ impl<P: Payload> Executor<P> {
     ) -> Result<(), PostError> {
         match self {
             Self::Own(queue_pair) => queue_pair.skip_next(packets, out),
-            Self::Offloaded { .. } => Err(PostError::Failed),
+            Self::Datagrams(_) | Self::Offloaded { .. } => Err(PostError::Failed),
         }
     }
 
@@ -144,6 +155,7 @@ impl<P: Payload> Executor<P> {
     ) {
         match self {
             Self::Own(queue_pair) => queue_pair.handle_frame(now, frame, memory, out),
+            Self::Datagrams(queue_pair) => queue_pair.handle_frame(frame, memory, out),
             Self::Offloaded { .. } => out.drop_frame(quincunx_roce::DropReason::NotForUs),
         }
     }
@@ -160,18 +172,26 @@ impl<P: Payload> Executor<P> {
     }
 
     pub(crate) fn wants_transmit(&self) -> bool {
-        matches!(self, Self::Own(queue_pair) if queue_pair.wants_transmit())
+        match self {
+            Self::Own(queue_pair) => queue_pair.wants_transmit(),
+            Self::Datagrams(queue_pair) => queue_pair.wants_transmit(),
+            Self::Offloaded { .. } => false,
+        }
     }
 
     pub(crate) fn transmit(&mut self, now: Instant, memory: &Memory<P>, out: &mut impl QueuePairSink<P>) {
-        if let Self::Own(queue_pair) = self {
-            queue_pair.transmit(now, memory, out);
+        match self {
+            Self::Own(queue_pair) => queue_pair.transmit(now, memory, out),
+            Self::Datagrams(queue_pair) => queue_pair.transmit(memory, out),
+            Self::Offloaded { .. } => {}
         }
     }
 
     pub(crate) fn assert_invariants(&self) {
-        if let Self::Own(queue_pair) = self {
-            queue_pair.assert_invariants();
+        match self {
+            Self::Own(queue_pair) => queue_pair.assert_invariants(),
+            Self::Datagrams(queue_pair) => queue_pair.assert_invariants(),
+            Self::Offloaded { .. } => {}
         }
     }
 }

@@ -64,6 +64,7 @@ fn ends_message(operation: &Operation) -> bool {
             | Operation::WriteLastImmediate(_)
             | Operation::WriteOnly(_)
             | Operation::WriteOnlyImmediate(..)
+            | Operation::DatagramSendOnlyImmediate(..)
     )
 }
 

@@ -123,6 +123,13 @@ impl<E: Offloadable<Payload = Numbers>> OffloadedNode<E> {
                 "choose another policy, or --transport udp",
             ));
         }
+        if queue_pairs.iter().any(|config| config.reliability == Reliability::Datagrams) {
+            return Err(Refusal::new(
+                "a group whose queue pairs are connected",
+                "one that sends datagrams",
+                "choose another design, or --transport udp",
+            ));
+        }
         if queue_pairs.iter().any(|config| config.reliability == Reliability::Selective) {
             return Err(Refusal::new(
                 "a group that goes back N, as devices do",

@@ -5,7 +5,7 @@ use crate::Fabric;
 use core::fmt::Debug;
 use core::str::FromStr;
 use quincunx_design::{AnyDesign, Assignment, Transport};
-use quincunx_units::Duration;
+use quincunx_units::{ByteCount, Duration};
 
 /// No queue of a simulation is waited for longer.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(100);
@@ -67,14 +67,16 @@ impl Driver for Simulator {
             * said(keys, "group.message").unwrap_or(u64::from(own.message))
             * said(keys, "group.window").unwrap_or(u64::from(own.window))
             * u64::from(fabric.ranks());
-        let waits = fabric.slowest_rate().map_or(Duration::ZERO, |rate| rate.time_for(window));
-        let retry = waits.clamp(own.retry_timeout, LONGEST_TIMEOUT).to_string();
-        vec![("group.retry_timeout".to_owned(), retry.into())]
+        vec![time_out(fabric, window, own.retry_timeout)]
     }
 
     /// In switches a message may wait for other ranks, and its acknowledge with it, until its sender asks twice. Here acknowledging each packet
-    /// costs nobody a system call.
-    fn base_of(&self, design: &dyn AnyDesign, _: &Fabric) -> Vec<Assignment> {
+    /// costs nobody a system call. Datagrams have none: what is lost waits for a time-out, which is as long as the design says if that is enough.
+    fn base_of(&self, design: &dyn AnyDesign, fabric: &Fabric) -> Vec<Assignment> {
+        if design.about().sends_datagrams {
+            let Ok(own) = design.transport(&design.defaults()) else { return Vec::new() };
+            return vec![time_out(fabric, own.window_bytes() * u64::from(fabric.ranks()), own.retry_timeout)];
+        }
         let is_in_switches = design.smallest_plan().is_ok_and(|plan| !plan.switches.is_empty());
         let each = ("group.acknowledge_every".to_owned(), 1.into());
         if is_in_switches { vec![each] } else { Vec::new() }
@@ -83,6 +85,12 @@ impl Driver for Simulator {
     fn honours(&self, _: Part) -> bool {
         true
     }
+}
+
+/// A time-out no shorter than what so many bytes take on the slowest link, nor than `least`.
+fn time_out(fabric: &Fabric, bytes: ByteCount, least: Duration) -> Assignment {
+    let waits = fabric.slowest_rate().map_or(Duration::ZERO, |rate| rate.time_for(bytes));
+    ("group.retry_timeout".to_owned(), waits.clamp(least, LONGEST_TIMEOUT).to_string().into())
 }
 
 /// The value that keys give to `wanted`; none if they do not, or it is of another kind.
@@ -141,7 +149,7 @@ mod tests {
         for name in ["epic-1", "epic-2", "epic-3", "epic-mixed"] {
             assert_eq!(value(&star, name, "group.acknowledge_every"), 1, "{name}");
         }
-        for name in ["ring", "double-tree", "direct", "multiwrite"] {
+        for name in ["ring", "double-tree", "direct", "multiwrite", "switchml"] {
             assert!(value(&star, name, "group.acknowledge_every").is_null(), "{name}");
         }
         let said =
@@ -179,6 +187,14 @@ mod tests {
         assert_eq!(timeout("star-8", &halved), "134.217728ms");
         assert_eq!(timeout("star-8", &["link.rate=1bit/s"]), "100s");
         assert_eq!(timeout("star-8", &["link.rate=1Gbit/s", "group.retry_timeout=7us"]), "7us");
+        // Datagrams wait for their design's own, or for eight windows of 256 packets of 1 KiB.
+        let of_datagrams = |name: &str, changes: &[&str]| {
+            let changes: Vec<Override> = changes.iter().map(|text| text.parse().unwrap()).collect();
+            value(&Scenario::find(name, &changes, CATALOG).unwrap(), "switchml", "group.retry_timeout")
+        };
+        assert_eq!(of_datagrams("epic-star8", &[]), "1ms", "not that of the preset");
+        assert_eq!(of_datagrams("star-8", &["link.rate=1Gbit/s"]), "16.777216ms");
+        assert_eq!(of_datagrams("epic-star8", &["group.retry_timeout=7us"]), "7us");
         // Two windows on the slower of the two links.
         let slow = "kind = \"packet\"\n[[node]]\nname = \"a\"\nkind = \"host\"\n[[node]]\nname = \"b\"\nkind = \"host\"\n\
                     [[node]]\nname = \"s\"\nkind = \"switch\"\n\

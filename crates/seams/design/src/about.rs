@@ -17,6 +17,8 @@ pub struct About {
     pub offers: &'static [(FabricKind, &'static [Collective])],
     /// What its frames must be on real links. With RoCE v1 they pass through switches' processes on their way.
     pub framing: Framing,
+    /// Its queue pairs send each message as a datagram, which nobody sends again for it.
+    pub sends_datagrams: bool,
     /// Keys that presets and drivers leave as they are, for they are its frames and buffers: only who names one sets it.
     pub pinned_keys: &'static [&'static str],
     /// Designs whose parts in switches it can use beside its own: a switch that offers one of them can be in its trees.
@@ -48,6 +50,7 @@ impl About {
             version: 1,
             offers,
             framing: Framing::RoceV2,
+            sends_datagrams: false,
             pinned_keys: &[],
             uses_parts_of: &[],
             writes: false,

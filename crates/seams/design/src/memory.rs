@@ -21,6 +21,9 @@ pub enum Form {
     /// Vectors are of binary32 values, which are quantised each time that they are sent; the result is
     /// [`BlockQuantization::rq_all_reduce`].
     Requantized(BlockQuantization),
+    /// Vectors are of the request's data type. Integers give the collective's result; binary32 values are added up in
+    /// [fixed point](quincunx_collective::FixedPoint), and the result is within its bound.
+    FixedPoint,
 }
 
 /// What a stream must have for itself.

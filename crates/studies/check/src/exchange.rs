@@ -348,6 +348,7 @@ impl Study for QueuePairStudy {
             Reliability::GoBackN => {
                 "two queue pairs and nothing else: everything from a lost packet on is sent again"
             }
+            Reliability::Datagrams => "two queue pairs that lose what links lose",
             Reliability::Selective => "two queue pairs and nothing else: what is lost is sent again",
         }
     }

@@ -14,7 +14,7 @@ pub static STUDIES: [&dyn Study; 7] = [
     &RelayStudy,
     &ControlStudy,
     &LockStudy,
-    &PriorSystemStudy::SWITCHML,
+    &PriorSystemStudy::POOLS,
     &PriorSystemStudy::ATP,
 ];
 

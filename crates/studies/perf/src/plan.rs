@@ -138,14 +138,18 @@ impl Driver for RealLinks {
     }
 
     /// Ranks whose frames are added up as they pass are in step, and all of them pass one switch: what is late has mostly waited for a
-    /// processor, and sent again it costs all of them. What is lost is mostly noticed before that.
+    /// processor, and sent again it costs all of them. What is lost is mostly noticed before that. Of datagrams nothing is, and what is late
+    /// has waited for a processor, too: they wait as long as others do.
     fn base_of(&self, design: &dyn AnyDesign, fabric: &Fabric) -> Vec<Assignment> {
-        if design.about().framing != Framing::RoceV1 {
-            return Vec::new();
-        }
+        let about = design.about();
+        let least = match about.framing {
+            Framing::RoceV1 => IN_STEP,
+            Framing::RoceV2 if about.sends_datagrams => Transport::default().retry_timeout,
+            Framing::RoceV2 => return Vec::new(),
+        };
         let window = design.transport(&design.defaults()).map_or(ByteCount::new(0), |own| own.window_bytes());
         let windows = self.rate(fabric).map_or(Duration::ZERO, |rate| rate.time_for(window * 4));
-        vec![("group.retry_timeout".to_owned(), windows.max(IN_STEP).to_string().into())]
+        vec![("group.retry_timeout".to_owned(), windows.max(least).to_string().into())]
     }
 
     fn honours(&self, part: Part) -> bool {
@@ -304,6 +308,25 @@ mod tests {
         let slow = RealLinks { mtu: 1500, is_limited: true };
         assert_eq!(patience(slow, &["link.rate=1Mbit/s"]), own("16.777216s"));
         assert_eq!(patience(RealLinks::LOOPBACK, &["group.retry_timeout=5ms"]), own("5ms"));
+    }
+
+    #[test]
+    fn datagrams_have_the_packets_of_their_own_and_wait_as_long_as_others() {
+        let settings = |links: RealLinks, changes: &[&str]| {
+            let changes: Vec<_> = changes.iter().map(|text| text.parse().unwrap()).collect();
+            let scenario = Scenario::find_for(&links, "star-2", &changes, CATALOG).unwrap();
+            let design = CATALOG.named("switchml").unwrap();
+            let setup = GroupsSetup::new(CATALOG, &[design], &scenario).unwrap();
+            let settings = setup.settings("switchml").unwrap();
+            ["group.mtu", "group.window", "group.retry_timeout"]
+                .map(|key| settings.value(key).unwrap().clone())
+        };
+        let own = |patience: &str| [Value::from("1KiB"), Value::from(256), Value::from(patience)];
+        assert_eq!(settings(RealLinks::LOOPBACK, &[]), own("20ms"));
+        // Four windows of 256 packets of 1024 bytes at 1 Mbit/s.
+        let slow = RealLinks { mtu: 1500, is_limited: true };
+        assert_eq!(settings(slow, &["link.rate=1Mbit/s"]), own("8.388608s"));
+        assert_eq!(settings(RealLinks::LOOPBACK, &["group.retry_timeout=5ms"]), own("5ms"));
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub enum Reliability {
     /// NAK of its own, which unlike InfiniBand's acknowledges nothing; after a time-out the sender asks what
     /// has arrived ([`Operation::QUESTION`](quincunx_wire::Operation::QUESTION)). Both ends must agree.
     Selective,
+    /// Not at all: each message is a datagram, and what is lost is lost ([`DatagramQueuePair`](crate::DatagramQueuePair)).
+    Datagrams,
 }
 
 /// What a queue pair is set up with. Both ends must agree on the MTU and on each other's first PSN.

@@ -31,6 +31,7 @@
 extern crate alloc;
 
 mod config;
+mod datagram;
 mod early;
 mod host;
 mod mutation;
@@ -42,6 +43,7 @@ mod responder;
 mod sink;
 
 pub use config::{ConfigError, INFINITE_RNR_RETRIES, MAX_MTU, MAX_WINDOW, QueuePairConfig, Reliability};
+pub use datagram::DatagramQueuePair;
 pub use host::{RoceCommand, RoceEvent, RoceHost, RoceRejected};
 pub use mutation::Mutation;
 pub use queue_pair::{MAX_MESSAGE, PostError, QueuePair};

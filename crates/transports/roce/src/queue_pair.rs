@@ -25,6 +25,12 @@ pub enum PostError {
     /// The message is longer than [`MAX_MESSAGE`].
     #[error("expected a message of at most 2147483648 bytes, found {0}; cut it into several")]
     TooLong(usize),
+    /// The datagram is longer than [`MAX_MTU`](crate::MAX_MTU).
+    #[error("expected a datagram of at most {max} bytes, found {0}; cut it into several", max = crate::MAX_MTU)]
+    DatagramTooLong(usize),
+    /// A datagram that is no Send, or has no immediate.
+    #[error("expected a Send with an immediate, found another message; datagrams are that alone")]
+    NoDatagram,
     /// A Write has arrived in part.
     #[error("expected no message that has arrived in part when numbers are skipped; wait for its end")]
     MessageInProgress,

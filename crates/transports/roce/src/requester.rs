@@ -366,7 +366,7 @@ impl Requester {
             self.retries_left = self.retries_left.checked_sub(1).ok_or(Failure::RetryExceeded)?;
         }
         match config.reliability {
-            Reliability::GoBackN => self.go_back(),
+            Reliability::GoBackN | Reliability::Datagrams => self.go_back(),
             Reliability::Selective => self.is_question_due = true,
         }
         Ok(())

@@ -99,8 +99,8 @@ fn multiwrite_is_explored_on_a_mesh_a_ring_and_servers() {
 #[test]
 fn the_rules_of_earlier_systems_are_explored_and_their_repairs_are_right() {
     for (arguments, repair) in [
-        (&["switchml", "all_reduce", "--window", "1", "--reorder"][..], "chunk-numbers"),
-        (&["atp", "all_reduce", "--packets", "2", "--duplicate"], "deadlines"),
+        (&["switchml-rules", "all_reduce", "--window", "1", "--reorder"][..], "chunk-numbers"),
+        (&["atp-rules", "all_reduce", "--packets", "2", "--duplicate"], "deadlines"),
     ] {
         let output = check(&[arguments, &["--json"]].concat());
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
@@ -118,7 +118,7 @@ fn bad_input_is_one_line_that_says_what_was_expected() {
     for (arguments, expected) in [
         (
             &["nothing", "all_reduce"][..],
-            "roce, roce-selective, control, locks, switchml, atp as the design, found nothing",
+            "roce, roce-selective, control, locks, switchml-rules, atp-rules as the design, found nothing",
         ),
         (&["scin", "all_reduce", "--losses", "1"], "expected no --losses on a memory fabric"),
         (
@@ -142,10 +142,10 @@ fn bad_input_is_one_line_that_says_what_was_expected() {
         (&["multiwrite", "write", "--tree", "star-4"], "expected one of mesh-2x2, ring-4, servers-2x2"),
         (&["multiwrite", "write", "--senders", "3"], "expected 1, 2 or 4 senders, found 3"),
         (&["roce", "send", "--senders", "2"], "expected no --senders with roce, found 2"),
-        (&["switchml", "reduce"], "expected all_reduce of switchml, found reduce"),
-        (&["atp", "all_reduce", "--tree", "tree-3-2"], "expected a star for atp, found tree-3-2"),
-        (&["atp", "all_reduce", "--times", "2"], "expected --times 1 with atp, found 2"),
-        (&["atp", "all_reduce", "--packets", "300"], "expected at most 255 packets, found 300"),
+        (&["switchml-rules", "reduce"], "expected all_reduce of switchml-rules, found reduce"),
+        (&["atp-rules", "all_reduce", "--tree", "tree-3-2"], "expected a star for atp, found tree-3-2"),
+        (&["atp-rules", "all_reduce", "--times", "2"], "expected --times 1 with atp, found 2"),
+        (&["atp-rules", "all_reduce", "--packets", "300"], "expected at most 255 packets, found 300"),
         (&["epic-3", "all_reduce", "--rule", "deadlines"], "expected no --rule with epic-3, found deadlines"),
         (&["epic-3", "all_reduce", "--mutate", "nothing"], "expected one of mode-ii-recycling, "),
         (&["roce", "write", "--mutate", "nothing"], "expected one of no-duplicate-check, "),

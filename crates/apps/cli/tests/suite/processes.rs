@@ -73,8 +73,11 @@ fn a_profile_is_told_below_its_row() {
 fn processes_hold_themselves_to_links_of_a_rate() {
     let run = "--link paced --rate 50Mbit/s --ranks 4 --sizes 256KiB --iterations 3 --json";
     // The root of a direct Reduce gets from all at once.
-    let collectives =
-        [("all_reduce", "epic-1,epic-2,epic-3,ring"), ("all_reduce", "netreduce"), ("reduce", "direct")];
+    let collectives = [
+        ("all_reduce", "epic-1,epic-2,epic-3,ring,switchml"),
+        ("all_reduce", "netreduce"),
+        ("reduce", "direct"),
+    ];
     for (collective, design) in collectives {
         for row in rows(&quincunx(&format!("perf {collective} --design {design} {run}"))) {
             let network = row["netbw_GBps"].as_f64().unwrap();
@@ -103,6 +106,20 @@ fn every_primitive_is_right_in_every_mode_over_real_frames_that_are_lost_doubled
         let rows = rows(&output);
         assert_eq!(rows.len(), 3, "{collective}");
         assert!(rows.iter().all(|row| row["wrong"] == 0), "{collective}: {rows:?}");
+    }
+}
+
+/// Sums of numbers that 30 bits hold are exact, too.
+#[test]
+fn datagrams_are_right_over_real_frames_that_are_lost_doubled_and_reordered() {
+    for collective in ["all_reduce --size 40KiB", "all_reduce --size 40KiB --dtype i32", "barrier"] {
+        let output = quincunx(&format!(
+            "perf {collective} --ranks 4 --design switchml --iterations 2 --loss 5% --reorder 5% --duplicate 2% --seed 3 \
+             --retry-timeout 2ms --json"
+        ));
+        let rows = rows(&output);
+        assert_eq!(rows.len(), 1, "{collective}");
+        assert_eq!(rows[0]["wrong"], 0, "{collective}: {rows:?}");
     }
 }
 

@@ -2,6 +2,7 @@
 
 #[path = "../../examples/quantization_vectors.rs"]
 mod example;
+mod fixed_point;
 mod payload;
 mod quantization;
 mod quantization_vectors;

@@ -22,6 +22,7 @@ mod psn;
 mod refusals;
 #[path = "../../../../../fuzz/src/replay.rs"]
 mod replay;
+mod switchml;
 mod tshark;
 mod v1;
 mod vectors;

@@ -31,10 +31,10 @@ impl Shape {
         Self(form)
     }
 
-    /// What is added up. Provenance takes all sums alike, what is quantised is of floating-point numbers.
+    /// What is added up, integers where the point is fixed. Provenance takes all sums alike, what is quantised is of floating-point numbers.
     pub(super) const fn reduction(self) -> Reduction {
         match self.0 {
-            Form::Exact | Form::Codes(_) => SUM,
+            Form::Exact | Form::FixedPoint | Form::Codes(_) => SUM,
             Form::Requantized(_) => Reduction { data_type: DataType::F32, ..SUM },
         }
     }
@@ -42,7 +42,7 @@ impl Shape {
     /// Bytes of a packet's payload.
     pub(super) const fn payload(self) -> usize {
         match self.0 {
-            Form::Exact => PACKET,
+            Form::Exact | Form::FixedPoint => PACKET,
             Form::Codes(scheme) | Form::Requantized(scheme) => BLOCKS * scheme.code_bytes(scheme.block()),
         }
     }
@@ -50,7 +50,7 @@ impl Shape {
     /// Bytes of the least piece that a vector is made of: a packet, or what is a packet of codes at each rank in turn.
     pub(super) const fn piece(self, ranks: u16) -> usize {
         match self.0 {
-            Form::Exact | Form::Codes(_) => self.payload(),
+            Form::Exact | Form::FixedPoint | Form::Codes(_) => self.payload(),
             Form::Requantized(scheme) => BLOCKS * scheme.block() * ELEMENT * ranks as usize,
         }
     }
@@ -59,7 +59,7 @@ impl Shape {
     pub(super) const fn values(self, span: Span) -> usize {
         match self.0 {
             Form::Codes(scheme) => scheme.values(span.length),
-            Form::Exact | Form::Requantized(_) => span.length / ELEMENT,
+            Form::Exact | Form::FixedPoint | Form::Requantized(_) => span.length / ELEMENT,
         }
     }
 
@@ -67,7 +67,7 @@ impl Shape {
     pub(super) const fn extent(self, span: Span) -> Span {
         let tail = match self.0 {
             Form::Codes(scheme) => scheme.scale_bytes(scheme.values(span.length)),
-            Form::Exact | Form::Requantized(_) => 0,
+            Form::Exact | Form::FixedPoint | Form::Requantized(_) => 0,
         };
         Span { offset: span.offset, length: span.length + tail }
     }
@@ -90,7 +90,9 @@ impl Shape {
                 memory.write(offset, codes.view(0..codes.length()));
                 memory.write(offset + span.length, scales.view(0..scales.length()));
             }
-            Form::Exact | Form::Requantized(_) => memory.write(offset, values.view(0..values.length())),
+            Form::Exact | Form::FixedPoint | Form::Requantized(_) => {
+                memory.write(offset, values.view(0..values.length()))
+            }
         }
         memory
     }

@@ -8,9 +8,9 @@
 //! and of which chunk it is.
 //!
 //! ```text
-//! quincunx check switchml all_reduce --window 1 --losses 0 --reorder
-//! quincunx check switchml all_reduce --window 1 --reorder --rule chunk-numbers
-//! quincunx check atp all_reduce --packets 2 --losses 0 --duplicate
+//! quincunx check switchml-rules all_reduce --window 1 --losses 0 --reorder
+//! quincunx check switchml-rules all_reduce --window 1 --reorder --rule chunk-numbers
+//! quincunx check atp-rules all_reduce --packets 2 --losses 0 --duplicate
 //! ```
 //!
 //! ## What is found

@@ -10,6 +10,8 @@ use crate::subject::Subject;
 
 /// The rules of one system.
 pub(crate) struct PriorSystemStudy {
+    /// Not the system's name alone, which is that of the whole design.
+    name: &'static str,
     system: &'static str,
     summary: &'static str,
     options: &'static [(&'static str, &'static str)],
@@ -22,7 +24,8 @@ const DEFAULT_STAR: &str = "star-2";
 const AGGREGATORS: u8 = 1;
 
 impl PriorSystemStudy {
-    pub(crate) const SWITCHML: Self = Self {
+    pub(crate) const POOLS: Self = Self {
+        name: "switchml-rules",
         system: "switchml",
         summary: "the rules of SwitchML for its switch's memory",
         options: &[
@@ -33,6 +36,7 @@ impl PriorSystemStudy {
     };
 
     pub(crate) const ATP: Self = Self {
+        name: "atp-rules",
         system: "atp",
         summary: "the rules of ATP for its switch's memory",
         options: &[
@@ -67,7 +71,7 @@ impl PriorSystemStudy {
 
 impl Study for PriorSystemStudy {
     fn name(&self) -> &'static str {
-        self.system
+        self.name
     }
 
     fn summary(&self) -> &'static str {

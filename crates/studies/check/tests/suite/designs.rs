@@ -130,7 +130,11 @@ fn a_name_is_a_design_or_else_a_study() {
         ("multiwrite", "all_gather", on("ring-4")),
         ("multiwrite", "write", on("loop-2")),
         ("roce", "send", arguments.clone()),
-        ("switchml", "all_reduce", Arguments { rule: Some("chunk-numbers".to_owned()), ..arguments.clone() }),
+        (
+            "switchml-rules",
+            "all_reduce",
+            Arguments { rule: Some("chunk-numbers".to_owned()), ..arguments.clone() },
+        ),
     ] {
         let senders = if arguments.tree.as_deref() == Some("loop-2") { Some(1) } else { None };
         let subject = Subject::find(CATALOG, name, collective, &Arguments { senders, ..arguments });
@@ -159,7 +163,7 @@ fn what_is_not_explored_is_refused_in_a_line_that_says_why() {
             "nothing",
             "all_reduce",
             &plain,
-            "roce, roce-selective, control, locks, switchml, atp as the design",
+            "roce, roce-selective, control, locks, switchml-rules, atp-rules as the design",
         ),
         ("multiwrite", "dispatch", &star, "expected all_gather, barrier of multiwrite, found dispatch"),
         (

@@ -19,4 +19,5 @@ mod overlap;
 mod prior_systems;
 mod routed;
 mod standard_verbs;
+mod switchml;
 mod twins;

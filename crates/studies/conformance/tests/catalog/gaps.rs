@@ -32,7 +32,7 @@ const GAP: Gap = Gap {
 };
 
 /// The table. What the first row that has a cell says is why it is not run.
-pub(crate) static GAPS: [Gap; 22] = [
+pub(crate) static GAPS: [Gap; 23] = [
     Gap {
         fabrics: &["memory"],
         reason: "no driver on real links carries the packets of a memory fabric, and its nodes are of another kind than a cluster's; \
@@ -110,7 +110,14 @@ pub(crate) static GAPS: [Gap; 22] = [
         ..GAP
     },
     Gap {
-        designs: &["netreduce"],
+        designs: &["switchml"],
+        settings: &["acknowledges", "rates"],
+        is_refused: true,
+        reason: "datagrams are not acknowledged, and nobody tells their senders of congestion: the design refuses the parameter",
+        ..GAP
+    },
+    Gap {
+        designs: &["netreduce", "switchml"],
         fabrics: &["tree-2x2"],
         is_refused: true,
         reason: "one switch adds up what all ranks send: the design refuses more",

@@ -68,12 +68,16 @@ pub(crate) const SETTINGS: [Setting; 26] = [
 pub(crate) const FLOATING: &str = "floating";
 
 /// Parameters that have one value in all runs, and why.
-pub(crate) const FIXED: [(&str, &str); 5] = [
+pub(crate) const FIXED: [(&str, &str); 6] = [
     (
         "group.retry_timeout",
         "drivers differ in how long things take: longer than a run, or short enough to repair what is lost",
     ),
     ("group.unproved", "what it lets through is wrong"),
+    (
+        "aggregation.fraction_bits",
+        "integers, which are what is added up here, have none; of binary32 numbers the engine's tests have the bounds",
+    ),
     (
         "group.retry_count",
         "nobody counts as dead: the checker has no time, in which peers could be silent for long",

@@ -341,7 +341,7 @@ fn streams(
         let whole = offload.values * usize::from(run.setup.element);
         // How long a vector is rests on its form.
         let length = match plan(offload.collective, nothing)?.1.form {
-            Form::Exact | Form::Requantized(_) => whole,
+            Form::Exact | Form::Requantized(_) | Form::FixedPoint => whole,
             Form::Codes(scheme) => scheme.code_bytes(offload.values),
         };
         let span = Span { offset: offload.address as usize, length };

@@ -31,7 +31,7 @@ pub(crate) fn measure<P: Data>(
         Placement::on_memory(setup.parts(), InPlaceRequest { collective, reduction, span: nothing });
     let plan = design.plan(settings, &placement).map_err(RunError::from)?;
     let (outcome, wrong) = match plan.form {
-        Form::Exact => case.exact::<P>(outputs, progress),
+        Form::Exact | Form::FixedPoint => case.exact::<P>(outputs, progress),
         Form::Codes(scheme) => case.codes::<P>(scheme, outputs, progress),
         Form::Requantized(scheme) => case.requantized::<P>(scheme, outputs, progress),
     }?;

@@ -5,6 +5,7 @@
 mod common;
 mod corpus;
 mod credits;
+mod datagram;
 mod delivery;
 mod exhaustive;
 #[path = "../../../../../fuzz/src/harness.rs"]
