@@ -187,7 +187,8 @@ pub struct Revocation {
 /// How long a node that ends waits for the manager to hear of it.
 const FAREWELL: std::time::Duration = std::time::Duration::from_millis(200);
 
-/// How long a node's name or address may still be that of one which has just ended: the manager hears of an end when its connection does.
+/// How long a node's name or address may still be that of one which has just ended: the manager hears of an end when its connection does. At
+/// most half of a call, so that a refusal is told.
 const HANDOVER: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Pause between looks at something that is waited for; it doubles up to the longest.
@@ -232,7 +233,7 @@ impl ControlClient {
     pub fn attach(&self, description: &NodeDescription) -> Result<Attachment, ClientError> {
         let request = attach_request(description, &[]);
         let mut stub = self.stub.clone();
-        let until = Instant::now() + HANDOVER;
+        let until = Instant::now() + HANDOVER.min(std::time::Duration::from(self.config.call_timeout) / 2);
         let stream = self.call("Attach", async move {
             loop {
                 match stub.attach(request.clone()).await {

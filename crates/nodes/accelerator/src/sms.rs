@@ -58,7 +58,7 @@ impl Sms {
         let (first, weights) = (if is_first { mine } else { its }, u64::from(mine) + u64::from(its));
         let size = (all.len() as u64 * u64::from(first)).div_ceil(weights.max(1)) as usize;
         // Each has an SM, if there are two.
-        let cut = all.start + size.clamp(1, (all.len().max(2)) - 1);
+        let cut = (all.start + size.clamp(1, all.len().max(2) - 1)).min(all.end);
         let [mine, its] =
             if is_first { [all.start..cut, cut..all.end] } else { [cut..all.end, all.start..cut] };
         self.take_in(mine, 1).or_else(|| if has_all { self.take_in(its, 1) } else { None })

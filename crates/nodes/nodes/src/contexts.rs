@@ -124,14 +124,14 @@ fn queue_pairs(
         (false, false) => Reliability::GoBackN,
     };
     let each = |connection: &ConnectionContext| {
-        let config = queue_pair(transport, context, connection);
-        (port(connection), QueuePairConfig { reliability, ..config })
+        (port(connection), queue_pair(transport, reliability, context, connection))
     };
     Ok(context.connections.iter().map(each).collect())
 }
 
 fn queue_pair(
     transport: &Transport,
+    reliability: Reliability,
     context: &GroupContext,
     connection: &ConnectionContext,
 ) -> QueuePairConfig {
@@ -149,7 +149,7 @@ fn queue_pair(
         window: transport.window_packets(),
         remote_write: context.remote_write,
         credits: context.credits,
-        reliability: Reliability::GoBackN,
+        reliability,
         rate: transport.dcqcn.map(RateConfig::dcqcn),
         mutation: None,
     }

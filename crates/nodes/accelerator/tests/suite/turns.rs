@@ -116,6 +116,19 @@ fn a_kernel_has_the_sms_of_the_one_beside_it_when_that_has_no_block_that_waits()
 }
 
 #[test]
+fn kernels_beside_each_other_wait_while_a_communication_kernel_has_all_sms() {
+    let waits = vec![Wait { counter: CounterId(0), target: 1 }];
+    let sends = Kernel { place: KernelPlace::WholeSm(1), ..kernel(vec![Block { waits, ..computing(7) }]) };
+    let [first, second] = [2, 1].map(|other| Kernel { beside: Some(other), ..kernel(vec![computing(9)]) });
+    let program = Program { kernels: vec![sends, first, second], counters: 1, ..Program::default() };
+    let mut gpu = begun(config(program));
+    fire(&mut gpu, GpuTimer::Launch(0));
+    for kernel in [1, 2] {
+        assert!(fire(&mut gpu, GpuTimer::Launch(kernel)).timers.is_empty(), "the only SM is kept");
+    }
+}
+
+#[test]
 fn groups_are_asked_for_as_many_blocks_ahead_as_may_claim_a_place() {
     for (claims_ahead, wanted) in [(0, vec![0]), (1, vec![0, 1]), (2, vec![0, 1, 2])] {
         let blocks = (0..4).map(|group| Block { group: Some(group), ..computing(7) });

@@ -3,11 +3,11 @@
 use std::ops::ControlFlow;
 
 use quincunx_check::{
-    Describe, Exploration, Explorer, Fault, GroupSetup, Path, Sequence, Statistics, Verdict, Wired, explore,
-    replay, replay_as_bytes,
+    Describe, Exploration, Explorer, Fault, GroupSetup, Network, Path, Sequence, Statistics, Verdict, Wired,
+    explore, replay, replay_as_bytes,
 };
 use quincunx_collective::Collective;
-use quincunx_design::{AnyDesign, Value};
+use quincunx_design::{AnyDesign, FabricKind, Value};
 use quincunx_designs::CATALOG;
 use quincunx_scenario::Scenario;
 use quincunx_trace::{TrackContents, read};
@@ -103,6 +103,29 @@ pub(crate) fn assert_same_on_other_drivers<S: Wired>(network: &S, fault: Fault, 
     };
     assert_eq!(replay(network, path), Ok(seen.clone()), "{}", Sequence { network, path });
     assert_eq!(replay_as_bytes(network, path), Ok(seen), "{}", Sequence { network, path });
+}
+
+/// What may go wrong.
+pub(crate) type Environment = fn() -> Exploration;
+
+/// That each broken rule of a group does harm in its environment, and the same on other drivers.
+#[track_caller]
+pub(crate) fn assert_noticed(cases: &[(&str, Environment)], broken: impl Fn(&str) -> GroupSetup) {
+    for &(mutation, rules) in cases {
+        let network = Network::of_group(&broken(mutation)).unwrap();
+        let (fault, path) = run(&network, rules()).1.unwrap_or_else(|| panic!("{mutation} does no harm"));
+        if !matches!(fault, Fault::Livelock | Fault::Stuck) {
+            assert_same_on_other_drivers(&network, fault, &path);
+        }
+    }
+}
+
+/// That each rule of a design that can be broken is among these.
+#[track_caller]
+pub(crate) fn assert_each_has_a_case(name: &str, cases: &[(&str, Environment)]) {
+    for mutation in (design(name).about().model.mutations)(FabricKind::Tree) {
+        assert!(cases.iter().any(|(case, _)| *case == mutation), "{mutation} has none");
+    }
 }
 
 /// The tracks of the trace of a way to a fault.
