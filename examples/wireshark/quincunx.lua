@@ -413,6 +413,9 @@ local function flit(tvb)
     if band(first, 8) ~= 0 then
         found.part = found.part .. ", in-switch accelerator"
     end
+    if band(first, 4) ~= 0 then
+        found.part = found.part .. ", asks to hear when all others have come here"
+    end
     if band(credit, 15) > 0 then
         found.part = found.part .. (", %d credits of channel %d"):format(band(credit, 15), rshift(credit, 4))
     end

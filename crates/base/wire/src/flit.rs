@@ -7,7 +7,7 @@
 //!  0                   1                   2                   3
 //!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
 //! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-//! | Kind  |I| Res.|        Source         |      Destination      |
+//! | Kind  |I|N|Res|        Source         |      Destination      |
 //! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //! |                            Address                            |
 //! +                               +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
@@ -17,7 +17,8 @@
 //! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //! ```
 //!
-//! I: in-network computing, the one bit that SCIN adds. Length: bytes that a read asks for, or bytes that follow. A MultiWrite has
+//! I: in-network computing, the one bit that SCIN adds. N: whoever asks for this address, or adds to it, wants to know when all others have
+//! (CAIS III-B2: feedback from the switch's state for each address). Length: bytes that a read asks for, or bytes that follow. A MultiWrite has
 //! its destinations between header and payload, as an operand that its length does not count. The
 //! last byte returns credits of one virtual channel to the peer of the link (four bits of channel, four of packets).
 
@@ -46,6 +47,7 @@ const SIZE: usize = 10;
 const TAG: usize = 12;
 const CREDIT: usize = 15;
 const INC: u8 = 0x08;
+const NOTIFY: u8 = 0x04;
 
 /// The address of a synchronisation word, a flag or a counter.
 pub const fn word_address(word: u16) -> u64 {
@@ -115,7 +117,8 @@ pub enum Transaction {
     MultimemReduce,
     /// Says that a node has come to a point of a group, which its address names; its tag is the point. No data.
     Sync,
-    /// The switch's answer to a [`Sync`](Self::Sync): all of the group have come there. No data.
+    /// The switch's answer to a [`Sync`](Self::Sync): all of the group have come there. And to a request that asks for it: all have come to its
+    /// address; its tag says whether to load or to add. No data.
     Release,
 }
 
@@ -156,6 +159,8 @@ pub struct FlitHeader {
     pub destination: NodeId,
     /// From or to the in-switch accelerator (SCIN 3.2).
     pub inc: bool,
+    /// A [`Transaction::Release`] is to say when all others have asked for this address, too, or added to it (CAIS III-B2).
+    pub notify: bool,
     /// Where in the memory of the node that a request is for; kept in its response.
     pub address: u64,
     /// What the requester knows the transaction by; kept in its response.
@@ -394,7 +399,16 @@ impl FlitHeader {
         tag: u32,
         transaction: Transaction,
     ) -> Self {
-        Self { source, destination, inc, address, tag, transaction, credit: CreditReturn::NONE }
+        Self {
+            source,
+            destination,
+            inc,
+            notify: false,
+            address,
+            tag,
+            transaction,
+            credit: CreditReturn::NONE,
+        }
     }
 
     /// The answer to this request: the same address and tag, back to where it came from.
@@ -431,7 +445,8 @@ impl FlitHeader {
             Transaction::MultiWrite { .. } => length(payload.len()),
             transaction => length(transaction.body(payload.len())),
         };
-        out[KIND] = self.transaction.kind() << 4 | if self.inc { INC } else { 0 };
+        let bits = if self.inc { INC } else { 0 } | if self.notify { NOTIFY } else { 0 };
+        out[KIND] = self.transaction.kind() << 4 | bits;
         let [source, destination] = [self.source.0, self.destination.0].map(u32::from);
         put(out, NODES, &(source << 12 | destination).to_be_bytes()[1..]);
         put(out, ADDRESS, &self.address.to_be_bytes()[2..]);
@@ -484,6 +499,7 @@ impl FlitHeader {
             source: view.source(),
             destination: view.destination(),
             inc: view.inc(),
+            notify: view.notify(),
             address: view.address(),
             tag: view.tag(),
             transaction,
@@ -512,6 +528,11 @@ impl<'a> FlitView<'a> {
     /// In-network computing.
     pub const fn inc(&self) -> bool {
         self.0[KIND] & INC != 0
+    }
+
+    /// Whether a release is to say when all others have come to the address.
+    pub const fn notify(&self) -> bool {
+        self.0[KIND] & NOTIFY != 0
     }
 
     /// Who sends.

@@ -11,6 +11,10 @@ use quincunx_wire::flit::MAX_TAG;
 pub const PRE_LAUNCH: u32 = 0;
 /// The tag of a sync before the first access with the CAIS bit (III-B2).
 pub const PRE_ACCESS: u32 = 1;
+/// The tag of a release, which the merging table sends and no sync asks for: all have loaded from an address (III-B2, request throttling).
+pub const LOADED: u32 = 2;
+/// The same: all have added to an address.
+pub const ADDED: u32 = 3;
 /// The tag of a sync at the end of a stream's collective; its address is the number of the stream at its unit. Ours: all accelerators have
 /// loaded what they wanted, and none has begun anything that writes over it. What the unit caches is forgotten then.
 pub const BOUNDARY: u32 = MAX_TAG;

@@ -25,7 +25,9 @@
 //!   At a boundary, a sync of its own that is never answered early, all accelerators have loaded what they wanted, and the switch forgets
 //!   what it caches.
 //! - **A group that waits too long is released**, as an entry ends: one of it may have been answered at once while the table was full.
-//! - **The sync table** has 1024 groups. Requests are throttled by who sends them (III-B2), not here.
+//! - **The sync table** has 1024 groups.
+//! - **Requests are throttled** (III-B2) by who sends them; the merging table's entries tell whom a request asks them to (its N bit) when all
+//!   others have come to the address, or when the entry ends before: nobody waits for what the switch does not follow any more.
 //! - **The hash of an address** ([`link_of`](quincunx_engine::shared_memory::link_of)) folds the number of its line by exclusive or.
 #![no_std]
 extern crate alloc;
@@ -44,7 +46,7 @@ mod unit;
 pub use config::{ConfigError, MergeConfig};
 pub use design::{CAIS, Cais, CaisParams, LoadParams, MergeParams, SyncParams};
 pub use drops::MergeDrop;
-pub use groups::{BOUNDARY, PRE_ACCESS, PRE_LAUNCH};
+pub use groups::{ADDED, BOUNDARY, LOADED, PRE_ACCESS, PRE_LAUNCH};
 pub use kernel::{CaisConfig, CaisKernel};
 pub use merge::Merge;
 pub use mutation::Mutation;

@@ -49,6 +49,8 @@ pub(crate) struct Entry<P> {
     pub(crate) count: u32,
     /// Accelerators that have asked.
     pub(crate) seen: u64,
+    /// Those of them that wait to hear that all others have.
+    pub(crate) notify: u64,
     /// Bytes.
     pub(crate) length: usize,
     pub(crate) last_access: Instant,
@@ -174,6 +176,7 @@ impl<P: Payload> Table<P> {
                 status,
                 count: 0,
                 seen: 0,
+                notify: 0,
                 length: 0,
                 last_access: Instant::ZERO,
                 data: P::zeroed(0),
@@ -202,7 +205,8 @@ impl<P: Payload> Table<P> {
         self.unlink(number);
         let entry = &mut self.entries[number as usize];
         // What is free is equal, whatever it was.
-        (entry.address, entry.count, entry.seen, entry.length) = (0, 0, 0, 0);
+        (entry.address, entry.count, entry.length) = (0, 0, 0);
+        (entry.seen, entry.notify) = (0, 0);
         (entry.kind, entry.status, entry.last_access) = (Kind::Load, Status::LoadWait, Instant::ZERO);
         entry.waiting.clear();
         self.free.push(number);
@@ -347,6 +351,7 @@ impl<P: Payload> Table<P> {
             let held = if waits { 0 } else { entry.length };
             assert_eq!(entry.data.length(), held, "what an entry holds");
             assert!(entry.count >= entry.seen.count_ones(), "who was seen has asked");
+            assert_eq!(entry.notify & !entry.seen, 0, "who waits to hear of the others has asked");
             (listed, next, before) = (listed + 1, self.newer(number), entry.last_access);
         }
         assert_eq!(listed, self.taken(), "every entry that is taken is in the order of accesses");

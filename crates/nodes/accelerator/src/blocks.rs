@@ -49,8 +49,6 @@ pub(crate) struct BlockState {
     pub(crate) computing: bool,
     /// Packets that have not left.
     pub(crate) unsent: u32,
-    /// It counts among those that are ahead of the others.
-    pub(crate) ahead: bool,
 }
 
 /// A kernel's state.
@@ -149,7 +147,6 @@ impl Blocks {
                     missing: Vec::new(),
                     computing: false,
                     unsent: 0,
-                    ahead: false,
                 });
                 if let Some(group) = block.group {
                     let group = group as usize;

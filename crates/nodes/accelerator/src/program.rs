@@ -65,17 +65,9 @@ pub struct Tile {
     pub local: usize,
     /// Its bytes.
     pub rows: Rows,
-    /// Where it is one of many that all accelerators ask for.
-    pub shared: Option<SharedTile>,
-}
-
-/// A tile that every accelerator asks for, but for its home, which has it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct SharedTile {
-    /// The group that it is in with the same tile of each other accelerator; the same number everywhere, and no block's.
-    pub group: u32,
-    /// The tiles that it is one of: no accelerator asks for many of these that others have not asked for.
-    pub series: u32,
+    /// Of a tile that every accelerator asks for, but for its home: the tiles that it is one of, of which none asks for many that others have
+    /// not asked for.
+    pub series: Option<u32>,
 }
 
 /// A tile of a program, from zero.

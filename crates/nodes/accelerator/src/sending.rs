@@ -10,7 +10,7 @@ use quincunx_wire::flit::{Channel, ChannelSet, Class, FlitHeader, Transaction};
 /// A transfer's part that goes by one link.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Job {
-    /// The header of its packets, but for address and length.
+    /// The header of its packets, but for address and length; the last alone asks to hear of the others.
     pub(crate) header: FlitHeader,
     /// What its packets carry or ask for; none for a single packet without data.
     pub(crate) transfer: Option<Transfer>,
@@ -148,6 +148,7 @@ impl Sending {
                 _ => {}
             }
             is_last = !transfer.advance();
+            header.notify &= is_last;
         }
         if is_last {
             queue.pop_front();

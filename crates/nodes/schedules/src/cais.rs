@@ -80,13 +80,11 @@ impl Schedule for Cais {
             |row_block| if self.dataflow { vec![whole(row_block)] } else { Vec::new() },
             |row_block| if self.dataflow { vec![tell(row_block)] } else { Vec::new() },
         );
-        // Blocks of a group load the same rows: the tiles of these are one series. Groups are numbered after blocks.
+        // Blocks of a group load the same rows: the tiles of these are one series.
         let first_groups = row_blocks * sum_tiles;
         let series = second_blocks.iter().filter_map(|block| Some((block.row_block, block.group?)));
         let loads = match graph.merges(SECOND) {
-            Merges::Loads => {
-                Loads::Merged { first: first_groups + row_blocks * columns, series: series.collect() }
-            }
+            Merges::Loads => Loads::Merged(series.collect()),
             _ => Loads::Plain,
         };
         let order = second_blocks.iter().map(|block| block.row_block);

@@ -2,8 +2,8 @@
 
 use crate::layout::{Layout, Product};
 use quincunx_accelerator::{
-    Block, CounterId, Fetch, Kernel, KernelPlace, Merges, Output, Program, Rows, Send, SharedTile, Signal,
-    Stage, Tile, TileId, To, Wait,
+    Block, CounterId, Fetch, Kernel, KernelPlace, Merges, Output, Program, Rows, Send, Signal, Stage, Tile,
+    TileId, To, Wait,
 };
 use quincunx_units::Duration;
 use std::collections::BTreeMap;
@@ -34,8 +34,8 @@ pub(crate) fn kernel(name: &str, launch: Duration) -> Kernel {
 pub(crate) enum Loads {
     /// Each by itself.
     Plain,
-    /// So that the switch may merge them. Tiles' groups are numbered from `first` on; `series` has the group of blocks that loads a row block.
-    Merged { first: u32, series: BTreeMap<u32, u32> },
+    /// So that the switch may merge them: the group of blocks that loads a row block.
+    Merged(BTreeMap<u32, u32>),
 }
 
 /// What a block of a product does with its tile.
@@ -195,15 +195,13 @@ impl<'a> Builder<'a> {
         let fetch = match loads {
             _ if from == layout.rank => Fetch::Own,
             Loads::Plain => Fetch::Load,
-            Loads::Merged { .. } => Fetch::MergedLoad,
+            Loads::Merged(_) => Fetch::MergedLoad,
         };
-        let shared = match loads {
+        let series = match loads {
             Loads::Plain => None,
-            Loads::Merged { first, series } => series
-                .get(&row_block)
-                .map(|&series| SharedTile { group: first + row_block * layout.stages() + stage, series }),
+            Loads::Merged(series) => series.get(&row_block).copied(),
         };
-        vec![self.tile(Tile { fetch, from, address, local: address as usize, rows, shared })]
+        vec![self.tile(Tile { fetch, from, address, local: address as usize, rows, series })]
     }
 
     /// Blocks that only send, one an output.

@@ -150,7 +150,7 @@ fn product(builder: &mut Builder<'_>, name: &str, product: Product, first: bool)
                 let tile = *loaded.entry((is_rows, outer, stage)).or_insert_with(|| {
                     let local = address as usize;
                     let rows = Rows::one(matrix.piece as u32);
-                    builder.tile(Tile { fetch: Fetch::Load, from: owner, address, local, rows, shared: None })
+                    builder.tile(Tile { fetch: Fetch::Load, from: owner, address, local, rows, series: None })
                 });
                 kernel.blocks[number].stages[stage as usize].tiles.push(tile);
             }

@@ -152,7 +152,7 @@ pub(crate) fn reduced_tile(builder: &mut Builder<'_>, row_block: u32, column: u3
         address: layout.partial(row_block) + offset,
         local: (layout.sum(row_block) + offset) as usize,
         rows: Rows::one(layout.tile() as u32),
-        shared: None,
+        series: None,
     };
     Stage { tiles: vec![builder.tile(tile)], ..Stage::default() }
 }

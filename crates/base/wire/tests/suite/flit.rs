@@ -29,6 +29,7 @@ prop_compose! {
         source in 0..=MAX_NODE,
         destination in 0..=MAX_NODE,
         inc in any::<bool>(),
+        notify in any::<bool>(),
         address in 0..=MAX_ADDRESS,
         tag in 0..=MAX_TAG,
         transaction in transactions(),
@@ -39,6 +40,7 @@ prop_compose! {
         let credit = CreditReturn { channel: Channel::ALL[channel], packets: credits };
         let header = FlitHeader {
             credit,
+            notify,
             ..FlitHeader::new(NodeId(source), NodeId(destination), inc, address, tag, transaction)
         };
         (header, if transaction.carries_data() { payload } else { Vec::new() })

@@ -18,16 +18,16 @@ impl<P: Payload> Merge<P> {
         let Entry { status, address, count, .. } = *table.entry(oldest);
         match status {
             Status::LoadWait if self.config.mutation == Some(Mutation::EvictsWaiting) => {
-                self.end(home, oldest);
+                self.end(now, home, oldest);
             }
             // It is deferred; who wants its place goes past the unit, and nothing else is evicted.
             Status::LoadWait => return false,
             // All who have asked have been answered.
             Status::LoadReady => {
-                self.end(home, oldest);
+                self.end(now, home, oldest);
             }
             Status::Reduction => {
-                let sum = self.end(home, oldest);
+                let sum = self.end(now, home, oldest);
                 if self.config.mutation != Some(Mutation::EvictionDropsPartial) {
                     self.send_sum(now, home, address, count, sum, held.take());
                 }
@@ -72,7 +72,7 @@ impl<P: Payload> Merge<P> {
         for home in 0..self.tables.len() {
             while let Some((number, _)) = Self::first_to_expire(&self.tables[home], due, timeout) {
                 let Entry { kind, address, count, .. } = *self.tables[home].entry(number);
-                let data = self.end(home, number);
+                let data = self.end(now, home, number);
                 self.statistics.0[home].timed_out += 1;
                 if kind == Kind::Reduction && self.config.mutation != Some(Mutation::TimeoutDropsPartial) {
                     self.send_sum(now, home, address, count, data, None);

@@ -40,6 +40,7 @@ impl<P: Payload> Merge<P> {
             let number = table.insert(header.address, Status::LoadWait, length, now, P::zeroed(0));
             let entry = table.entry_mut(number);
             (entry.count, entry.seen) = (1, 1 << port.0);
+            entry.notify = u64::from(header.notify) << port.0;
             entry.waiting.push(waiting);
             let read = Transaction::Read { length: length as u16 };
             let read =
@@ -56,6 +57,7 @@ impl<P: Payload> Merge<P> {
         // Step 4: a hit.
         entry.count += 1;
         entry.seen |= 1 << port.0;
+        entry.notify |= u64::from(header.notify) << port.0;
         entry.requested.0[1] = now;
         let data = match entry.status {
             Status::LoadWait if self.config.mutation == Some(Mutation::AnswersBeforeData) => {
@@ -73,8 +75,11 @@ impl<P: Payload> Merge<P> {
         if let Some(data) = data {
             self.answer(now, home, header.address, waiting, data);
         }
-        if is_ready && self.is_over(home, number) {
-            self.end(home, number);
+        if self.is_over(home, number) {
+            self.tell_waiting(now, home, number);
+            if is_ready {
+                self.end(now, home, number);
+            }
         }
         Ok(Buffer::Free)
     }
@@ -112,7 +117,7 @@ impl<P: Payload> Merge<P> {
         self.tables[home].entry_mut(number).waiting = waiting;
         // Step 5: all have been served.
         if self.is_over(home, number) {
-            self.end(home, number);
+            self.end(now, home, number);
         }
         Ok(Buffer::Free)
     }
@@ -156,6 +161,7 @@ impl<P: Payload> Merge<P> {
             Some(_) => return Ok(self.bypass(now, home, header, P::from_view(payload))),
             // Nothing to wait for: what comes is whole.
             None if contributions >= self.least() => {
+                self.tell_sender(now, header);
                 self.send_sum(now, home, header.address, contributions, P::from_view(payload), held);
                 return Ok(Buffer::Held);
             }
@@ -173,13 +179,16 @@ impl<P: Payload> Merge<P> {
         let entry = self.tables[home].entry_mut(number);
         entry.count += contributions;
         entry.seen |= 1 << port.0;
+        entry.notify |= u64::from(header.notify) << port.0;
         if entry.count >= least {
             let (address, count) = (entry.address, entry.count);
+            self.tell_waiting(now, home, number);
+            let entry = self.tables[home].entry_mut(number);
             let sum = if self.config.mutation == Some(Mutation::KeepsSum) {
                 (entry.count, entry.seen) = (0, 0);
                 entry.data.clone()
             } else {
-                self.end(home, number)
+                self.end(now, home, number)
             };
             self.send_sum(now, home, address, count, sum, held.take());
         }

@@ -4,9 +4,9 @@
 mod eviction;
 mod functions;
 
-use crate::groups::{Arrival, BOUNDARY, Groups};
+use crate::groups::{ADDED, Arrival, BOUNDARY, Groups, LOADED};
 use crate::statistics::{GroupStatistics, PortStatistics, Unseen};
-use crate::table::{Kind, Status, Table, Waiting};
+use crate::table::{Entry, Kind, Status, Table, Waiting};
 use crate::{ConfigError, MergeConfig, MergeDrop, Mutation};
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -39,6 +39,14 @@ enum Leaving<P> {
 struct Queues<P> {
     answers: VecDeque<(FlitHeader, P)>,
     releases: VecDeque<FlitHeader>,
+}
+
+/// The point at which all who merge at an address have come to it.
+const fn point_of(kind: Kind) -> u32 {
+    match kind {
+        Kind::Load => LOADED,
+        Kind::Reduction => ADDED,
+    }
 }
 
 /// The unit.
@@ -130,14 +138,16 @@ impl<P: Payload> Merge<P> {
         Ok(usize::from(home.0))
     }
 
-    /// Sends a request on as if the unit were not there: the home answers it itself. It keeps its buffer until then.
+    /// Sends a request on as if the unit were not there: the home answers it itself. It keeps its buffer until then. Who wants to hear of the
+    /// others hears at once, for nobody follows them.
     fn bypass(&mut self, now: Instant, home: usize, header: &FlitHeader, payload: P) -> Buffer {
         self.statistics.0[home].bypassed += 1;
         if self.config.mutation == Some(Mutation::BypassEvicts)
             && let Some(oldest) = self.tables[home].oldest()
         {
-            self.end(home, oldest);
+            self.end(now, home, oldest);
         }
+        self.tell_sender(now, header);
         let FlitHeader { source, destination, address, tag, transaction, .. } = *header;
         let held = header.channel().map(|channel| (PortId(source.0), channel));
         let header = FlitHeader::new(source, destination, false, address, tag, transaction);
@@ -145,12 +155,32 @@ impl<P: Payload> Merge<P> {
         Buffer::Held
     }
 
-    /// An entry is over. What it held is the caller's.
-    fn end(&mut self, home: usize, number: u32) -> P {
+    /// An entry is over. What it held is the caller's. Nobody waits any longer for others to come to it.
+    fn end(&mut self, now: Instant, home: usize, number: u32) -> P {
+        self.tell_waiting(now, home, number);
         self.statistics.0[home].end(self.tables[home].entry(number).requested);
         let data = self.tables[home].remove(number);
         self.tell_level(home);
         data
+    }
+
+    /// Tells those who wait for it that all others have come to an entry.
+    fn tell_waiting(&mut self, now: Instant, home: usize, number: u32) {
+        let entry = self.tables[home].entry_mut(number);
+        let waiting = core::mem::take(&mut entry.notify);
+        let Entry { address, kind, .. } = *entry;
+        self.release(now, (address, point_of(kind)), waiting);
+    }
+
+    /// Tells who sends a request, if it wants to hear it, that nobody is awaited at its address.
+    fn tell_sender(&mut self, now: Instant, header: &FlitHeader) {
+        if header.notify {
+            let kind = match header.transaction {
+                Transaction::Reduce => Kind::Reduction,
+                _ => Kind::Load,
+            };
+            self.release(now, (header.address, point_of(kind)), 1 << header.source.0);
+        }
     }
 
     /// Sends a sum home, and says how many contributions are in it.
@@ -195,14 +225,14 @@ impl<P: Payload> Merge<P> {
                 present &= !(1 << port.0);
             }
             if point == BOUNDARY && self.config.mutation != Some(Mutation::BoundaryKeepsData) {
-                self.forget();
+                self.forget(now);
             }
             self.release(now, (group, point), present);
         }
         Ok(Buffer::Free)
     }
 
-    /// Lets those go on who are `present`.
+    /// Lets those go on who are `present` at a point of a group, or of an address.
     fn release(&mut self, now: Instant, (group, point): (u64, u32), present: u64) {
         for member in (0..self.config.accelerators).filter(|member| present & 1 << member != 0) {
             let (from, to) = (self.config.node, NodeId(member));
@@ -212,13 +242,13 @@ impl<P: Payload> Merge<P> {
     }
 
     /// Forgets all cached data.
-    fn forget(&mut self) {
+    fn forget(&mut self, now: Instant) {
         for home in 0..self.tables.len() {
             let mut next = self.tables[home].oldest();
             while let Some(number) = next {
                 next = self.tables[home].newer(number);
                 if self.tables[home].entry(number).status == Status::LoadReady {
-                    self.end(home, number);
+                    self.end(now, home, number);
                 }
             }
         }

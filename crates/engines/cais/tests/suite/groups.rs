@@ -84,6 +84,75 @@ fn at_a_boundary_all_cached_data_are_forgotten_and_what_waits_is_not() {
     assert_eq!(bench.unit.session(PortId(0), 128, Kind::Reduction), Some((Status::Reduction, 1)));
 }
 
+/// A request that asks to hear of the others.
+fn asking(header: FlitHeader) -> FlitHeader {
+    FlitHeader { notify: true, ..header }
+}
+
+#[test]
+fn who_asks_hears_when_all_others_have_loaded_from_the_address() {
+    let mut bench = Bench::new(|_| {});
+    bench.give(&asking(load(1, 64, 7)), &[]);
+    // A second load by the same is no other.
+    assert_eq!(bench.give(&asking(load(1, 64, 8)), &[]), []);
+    assert_eq!(bench.load(2, 64, 9), []);
+    assert_eq!(bench.give(&asking(load(3, 64, 1)), &[]), [release(1, 64, LOADED), release(3, 64, LOADED)]);
+}
+
+#[test]
+fn who_asks_hears_when_all_others_have_loaded_what_is_cached() {
+    let mut bench = Bench::new(|_| {});
+    let read = bench.give(&asking(load(1, 64, 7)), &[]).remove(0);
+    assert_eq!(bench.fill(&read, 5), [answer(1, 64, 7, 5)], "the others have not asked");
+    bench.load(2, 64, 8);
+    assert_eq!(bench.load(3, 64, 9), [release(1, 64, LOADED), answer(3, 64, 9, 5)]);
+}
+
+#[test]
+fn who_asks_hears_when_all_others_have_added_to_the_address() {
+    let mut bench = Bench::new(|_| {});
+    let add = |from| asking(reduction(from, 64, 1));
+    assert_eq!(bench.give(&add(1), &[1, 0, 0, 0]), []);
+    assert_eq!(bench.give(&add(3), &[2, 0, 0, 0]), []);
+    let sent = bench.give(&reduction(2, 64, 1), &[3, 0, 0, 0]);
+    assert_eq!(sent, [sum(64, 3, 6), release(1, 64, ADDED), release(3, 64, ADDED)]);
+}
+
+#[test]
+fn who_asks_hears_at_once_of_an_address_that_the_table_has_no_room_for() {
+    let mut bench = Bench::new(|_| {});
+    bench.load(1, 0, 1);
+    bench.load(1, 64, 2);
+    let past_it = asking(load(2, 128, 3));
+    let sent = bench.give(&past_it, &[]);
+    assert_eq!(sent, [past(load(2, 128, 3), &[]), release(2, 128, LOADED)]);
+}
+
+#[test]
+fn who_asks_hears_at_once_where_its_contribution_is_whole_by_itself() {
+    let mut bench = Bench::new(|config| config.participants = 1);
+    let sent = bench.give(&asking(reduction(1, 64, 1)), &[1, 0, 0, 0]);
+    assert_eq!(sent, [sum(64, 1, 1), release(1, 64, ADDED)]);
+}
+
+#[test]
+fn who_asks_hears_when_an_entry_ends_before_the_others_have_come() {
+    // By an eviction, by the time-out, at a boundary.
+    let mut bench = Bench::new(|_| {});
+    bench.give(&asking(reduction(1, 0, 1)), &[1, 0, 0, 0]);
+    bench.reduce(1, 64, 2);
+    assert_eq!(bench.reduce(1, 128, 3), [sum(0, 1, 1), release(1, 0, ADDED)]);
+    let mut bench = Bench::new(|_| {});
+    bench.give(&asking(reduction(1, 0, 1)), &[1, 0, 0, 0]);
+    assert_eq!(bench.pass(TIMEOUT), [sum(0, 1, 1), release(1, 0, ADDED)]);
+    let mut bench = Bench::new(|_| {});
+    let read = bench.give(&asking(load(1, 0, 7)), &[]).remove(0);
+    bench.fill(&read, 5);
+    (0..3).for_each(|from| assert_eq!(bench.sync(from, 0, BOUNDARY), []));
+    let sent = bench.sync(3, 0, BOUNDARY);
+    assert!(sent.contains(&release(1, 0, LOADED)), "{sent:?}");
+}
+
 #[test]
 fn a_boundary_has_no_time_out() {
     let mut bench = Bench::new(|_| {});

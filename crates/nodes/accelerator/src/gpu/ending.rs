@@ -13,26 +13,42 @@ impl<P: Payload> Gpu<P> {
                 self.blocks.blocks[block as usize].phase = Phase::Leaving;
                 self.sync(now, block, group, BEFORE_ACCESS, out);
             }
-            None => self.send(now, block, out),
+            None => self.send(now, block, None, out),
         }
     }
 
-    pub(super) fn send(&mut self, now: Instant, block: BlockNumber, out: &mut impl GpuSink<P>) {
+    /// Sends what a block has computed. Bytes of sums that are `ahead` at a home are so until the others have added theirs.
+    pub(super) fn send(
+        &mut self,
+        now: Instant,
+        block: BlockNumber,
+        ahead: Option<(usize, u64)>,
+        out: &mut impl GpuSink<P>,
+    ) {
         let (kernel, place) = self.blocks.place(block);
         let program = self.config.program.clone();
         self.blocks.blocks[block as usize].phase = Phase::Sending;
+        let outputs = &program.kernels[kernel].blocks[place].outputs;
+        let merges = |output: &Output| output.send == Send::MergedReduce && output.to != self.config.rank;
+        let last = outputs.iter().rposition(merges).filter(|_| ahead.is_some());
         let mut unsent = 0;
-        for output in &program.kernels[kernel].blocks[place].outputs {
-            unsent += self.output(output, block);
+        for (number, output) in outputs.iter().enumerate() {
+            let notify = last == Some(number);
+            let (packets, address) = self.output(output, block, notify);
+            unsent += packets;
+            if let Some((address, (home, bytes))) = address.filter(|_| notify).zip(ahead) {
+                self.homes[home].ahead += bytes;
+                self.wait_for_others(now, address, ADDED, block, out);
+            }
         }
         self.blocks.blocks[block as usize].unsent = unsent;
         if unsent == 0 {
-            self.end_block(now, block, out);
+            self.end_block(block, out);
         }
     }
 
-    /// Sends a piece, or adds or writes it at once if it stays here; how many packets it is.
-    pub(super) fn output(&mut self, output: &Output, block: BlockNumber) -> u32 {
+    /// Sends a piece, or adds or writes it at once if it stays here; how many packets it is, and where the last begins.
+    fn output(&mut self, output: &Output, block: BlockNumber, notify: bool) -> (u32, Option<u64>) {
         let Output { send, to, address, local, rows } = *output;
         let is_own = to == self.config.rank;
         let (to, inc, tag, transaction) = match send {
@@ -47,7 +63,7 @@ impl<P: Payload> Gpu<P> {
                     }
                     self.count(start, bytes as u64);
                 }
-                return 0;
+                return (0, None);
             }
             // A reduction says how many contributions it is.
             Send::Reduce => (Some(NodeId(to)), false, 1, Transaction::Reduce),
@@ -58,23 +74,20 @@ impl<P: Payload> Gpu<P> {
         };
         let line = self.config.format.max_payload as u64;
         let requests = Requests::new(address, rows, Granularity::Bytes, line);
-        self.transfer(to, inc, tag, transaction, address, local, &requests, Some(block))
+        let header = FlitHeader { notify, ..self.header(to, inc, tag, transaction) };
+        self.transfer(to, header, address, local, &requests, Some(block))
     }
 
-    pub(super) fn end_block(&mut self, now: Instant, block: BlockNumber, out: &mut impl GpuSink<P>) {
+    pub(super) fn end_block(&mut self, block: BlockNumber, out: &mut impl GpuSink<P>) {
         let (kernel, place) = self.blocks.place(block);
         let program = self.config.program.clone();
         let state = &mut self.blocks.blocks[block as usize];
         assert_eq!(state.phase, Phase::Sending, "a block ends once");
         state.phase = Phase::Done;
         state.missing = Vec::new();
-        let (is_ahead, group) = (state.ahead, program.kernels[kernel].blocks[place].group);
         if let Some(sm) = state.sm.take() {
             let whole = matches!(program.kernels[kernel].place, KernelPlace::WholeSm(_));
             self.sms.give(sm, whole);
-        }
-        if let Some(group) = group.filter(|_| is_ahead) {
-            self.sync(now, block, group, AFTER_ACCESS, out);
         }
         self.signal(&program.kernels[kernel].blocks[place].signals);
         self.blocks.give_back(&program, kernel);

@@ -56,12 +56,15 @@ impl<P: Payload> Gpu<P> {
                 TileState::Pending { missing, waiters: vec![(block, stage)] }
             }
         };
-        match tile.shared.filter(|_| self.config.program.coordination.throttle && !again) {
-            Some(shared) => {
-                self.series[shared.series as usize].held.push_back(id);
-                self.ask_held(now, shared.series, out);
+        let may_wait = self.config.program.coordination.throttle && tile.fetch == Fetch::MergedLoad && !again;
+        match tile.series.filter(|_| may_wait) {
+            Some(series) => {
+                self.series[series as usize].held.push_back(id);
+                self.ask_held(now, series, out);
             }
-            None => self.load(id, tile),
+            None => {
+                self.load(id, tile, false);
+            }
         }
         !is_own
     }
@@ -75,26 +78,37 @@ impl<P: Payload> Gpu<P> {
             if series.ahead > 0 && ahead > self.config.loads_ahead {
                 return;
             }
-            series.ahead = ahead;
             series.held.pop_front();
-            self.is_ahead[id.0 as usize] = true;
-            self.load(id, &tile);
-            let shared = tile.shared.expect("only tiles of a series are held");
-            self.sync(now, id.0, shared.group, ASKED, out);
+            if let Some(last) = self.load(id, &tile, true) {
+                self.series[number as usize].ahead = ahead;
+                self.wait_for_others(now, last, LOADED, id.0, out);
+            }
         }
     }
 
-    pub(super) fn load(&mut self, id: TileId, tile: &Tile) {
+    /// Asks for a tile; where its last request begins. It wants to hear when the others have come there if `notify`.
+    pub(super) fn load(&mut self, id: TileId, tile: &Tile, notify: bool) -> Option<u64> {
         let asked = Transaction::Read { length: 0 };
         let (inc, transaction) = match tile.fetch {
-            Fetch::Own => return,
+            Fetch::Own => return None,
             Fetch::Load => (false, asked),
             Fetch::MergedLoad => (true, asked),
             Fetch::ReducedLoad => (false, Transaction::MultimemLoadReduce { length: 0 }),
         };
         let to = (tile.fetch != Fetch::ReducedLoad).then_some(NodeId(tile.from));
-        let requests = self.requests_of(tile);
-        self.transfer(to, inc, id.0, transaction, tile.address, tile.local, &requests, None);
+        let header = FlitHeader { notify, ..self.header(to, inc, id.0, transaction) };
+        self.transfer(to, header, tile.address, tile.local, &self.requests_of(tile), None).1
+    }
+
+    /// The header of a transfer's packets, but for where they go to if that is a switch.
+    pub(super) fn header(
+        &self,
+        to: Option<NodeId>,
+        inc: bool,
+        tag: u32,
+        transaction: Transaction,
+    ) -> FlitHeader {
+        FlitHeader::new(self.node(), to.unwrap_or(self.node()), inc, 0, tag, transaction)
     }
 
     /// The requests that a tile is loaded by.
@@ -102,31 +116,35 @@ impl<P: Payload> Gpu<P> {
         Requests::new(tile.address, tile.rows, Granularity::Sectors, self.config.format.max_payload as u64)
     }
 
-    /// Puts a transfer into the queues of all links that have requests of it; how many packets it is.
-    #[allow(clippy::too_many_arguments, reason = "a transfer is all of these")]
+    /// Puts a transfer into the queues of all links that have requests of it; how many packets it is, and where the last begins, which alone
+    /// asks to hear of the others.
     pub(super) fn transfer(
         &mut self,
         to: Option<NodeId>,
-        inc: bool,
-        tag: u32,
-        transaction: Transaction,
+        header: FlitHeader,
         address: u64,
         local: usize,
         requests: &Requests,
         owner: Option<BlockNumber>,
-    ) -> u32 {
+    ) -> (u32, Option<u64>) {
         self.sequence += 1;
         let (line, links) = (self.config.format.max_payload as u64, self.links.len() as u16);
+        let (mut packets, mut last) = (0, None);
+        for request in requests.clone() {
+            (packets, last) = (packets + 1, Some(request.address));
+        }
+        let at_last = last.map(|last| link_of(last, line as usize, links));
         for link in 0..links {
             let transfer = Transfer::new(address, local, requests.clone(), line, PortId(link), links);
             if transfer.is_some() {
-                let to = to.unwrap_or(self.config.switches[usize::from(link)]);
-                let header = FlitHeader::new(self.node(), to, inc, 0, tag, transaction);
+                let destination = to.unwrap_or(self.config.switches[usize::from(link)]);
+                let notify = header.notify && at_last == Some(PortId(link));
+                let header = FlitHeader { destination, notify, ..header };
                 let job = Job { header, transfer, owner, sequence: self.sequence };
                 self.links[usize::from(link)].sending.push(job);
             }
         }
-        requests.clone().count() as u32
+        (packets, last)
     }
 
     /// A piece of a tile has arrived.

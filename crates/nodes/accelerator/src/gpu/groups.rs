@@ -21,20 +21,60 @@ impl<P: Payload> Gpu<P> {
         let to = self.config.switches[usize::from(link.0)];
         let header = FlitHeader::new(self.node(), to, true, u64::from(group), point, Transaction::Sync);
         self.push(u64::from(link.0), header);
-        self.syncs.push_back((now + self.config.sync_timeout, block, point));
+        self.wait(now, u64::from(block), point, out);
+    }
+
+    /// Waits for what a release says, or for long enough.
+    fn wait(&mut self, now: Instant, who: u64, point: u32, out: &mut impl GpuSink<P>) {
+        self.syncs.push_back((now + self.config.sync_timeout, who, point));
         self.arm_sync(now, out);
     }
 
+    /// A tile or a block's sums count among those that are ahead of the others, until these have come to its last address.
+    pub(super) fn wait_for_others(
+        &mut self,
+        now: Instant,
+        address: u64,
+        point: u32,
+        number: u32,
+        out: &mut impl GpuSink<P>,
+    ) {
+        self.ahead.insert((address, point, number));
+        self.wait(now, address, point, out);
+    }
+
+    /// The others have come to an address, or have not in all that time.
+    pub(super) fn caught_up(&mut self, now: Instant, address: u64, point: u32, out: &mut impl GpuSink<P>) {
+        // Two of them may have the same last address.
+        let settled: Vec<_> = self.waiting_at(address, point).collect();
+        for waiting in settled {
+            self.ahead.remove(&waiting);
+            let (_, _, number) = waiting;
+            if point == LOADED {
+                let tile = self.config.program.tiles[number as usize];
+                let series = tile.series.expect("only tiles of a series are waited for");
+                self.series[series as usize].ahead -= tile.rows.total();
+                self.ask_held(now, series, out);
+            } else {
+                let (home, bytes) = self.throttled_home(number).expect("only such blocks are waited for");
+                self.homes[home].ahead -= bytes;
+                self.send_held(now, home, out);
+            }
+        }
+    }
+
+    fn waiting_at(&self, address: u64, point: u32) -> impl Iterator<Item = (u64, u32, u32)> {
+        self.ahead.range((address, point, 0)..=(address, point, u32::MAX)).copied()
+    }
+
     pub(super) fn arm_sync(&mut self, now: Instant, out: &mut impl GpuSink<P>) {
-        while let Some(&(until, block, point)) = self.syncs.front() {
-            let state = |block: BlockNumber| &self.blocks.blocks[block as usize];
+        while let Some(&(until, who, point)) = self.syncs.front() {
+            let phase = || self.blocks.blocks[who as usize].phase;
             let is_waiting = match point {
-                BEFORE_LAUNCH => state(block).phase == Phase::Registered,
-                BEFORE_ACCESS => matches!(state(block).phase, Phase::Entering | Phase::Leaving),
-                AFTER_ACCESS => state(block).ahead,
-                IN_ORDER => state(block).phase == Phase::Held,
-                // Here the number is a tile's.
-                _ => self.is_ahead[block as usize],
+                BEFORE_LAUNCH => phase() == Phase::Registered,
+                BEFORE_ACCESS => matches!(phase(), Phase::Entering | Phase::Leaving),
+                IN_ORDER => phase() == Phase::Held,
+                _ => self.waiting_at(who, point).next().is_some(),
             };
             if is_waiting {
                 if !self.sync_armed {
@@ -49,15 +89,6 @@ impl<P: Payload> Gpu<P> {
 
     /// A block's group has come to a point, or it has waited long enough.
     pub(super) fn go_on(&mut self, now: Instant, block: BlockNumber, point: u32, out: &mut impl GpuSink<P>) {
-        if point == ASKED {
-            if core::mem::take(&mut self.is_ahead[block as usize]) {
-                let tile = self.config.program.tiles[block as usize];
-                let shared = tile.shared.expect("a tile with a group");
-                self.series[shared.series as usize].ahead -= tile.rows.total();
-                self.ask_held(now, shared.series, out);
-            }
-            return;
-        }
         let state = &mut self.blocks.blocks[block as usize];
         match (state.phase, point) {
             (Phase::Registered, BEFORE_LAUNCH) => {
@@ -70,25 +101,17 @@ impl<P: Payload> Gpu<P> {
                 Some((home, _)) => {
                     self.blocks.blocks[block as usize].phase = Phase::Held;
                     self.homes[home].held.insert(block);
-                    self.syncs.push_back((now + self.config.sync_timeout, block, IN_ORDER));
                     self.send_held(now, home, out);
-                    self.arm_sync(now, out);
+                    self.wait(now, u64::from(block), IN_ORDER, out);
                 }
-                None => self.send(now, block, out),
+                None => self.send(now, block, None, out),
             },
-            (Phase::Done, AFTER_ACCESS) if state.ahead => {
-                state.ahead = false;
-                if let Some((home, bytes)) = self.throttled_home(block) {
-                    self.homes[home].ahead -= bytes;
-                    self.send_held(now, home, out);
-                }
-            }
             // Those before it have not come in all that time.
             (Phase::Held, IN_ORDER) => {
-                let (home, bytes) = self.throttled_home(block).expect("only such blocks are held");
-                self.homes[home].order.retain(|&other| other != block);
-                self.homes[home].held.remove(&block);
-                self.send_ahead(now, block, home, bytes, out);
+                let home = self.throttled_home(block).expect("only such blocks are held");
+                self.homes[home.0].order.retain(|&other| other != block);
+                self.homes[home.0].held.remove(&block);
+                self.send(now, block, Some(home), out);
             }
             // Late, or for somebody who no longer waits.
             _ => {}
@@ -117,21 +140,24 @@ impl<P: Payload> Gpu<P> {
                 return;
             }
             state.order.pop_front();
-            self.send_ahead(now, block, home, bytes, out);
+            self.send(now, block, Some((home, bytes)), out);
         }
     }
 
-    /// Sends a block's sums, of which the others tell when they have sent theirs.
-    fn send_ahead(
-        &mut self,
-        now: Instant,
-        block: BlockNumber,
-        home: usize,
-        bytes: u64,
-        out: &mut impl GpuSink<P>,
-    ) {
-        self.homes[home].ahead += bytes;
-        self.blocks.blocks[block as usize].ahead = true;
-        self.send(now, block, out);
+    /// Panics if what is ahead of the others is not what is waited for.
+    pub(super) fn assert_ahead(&self) {
+        let mut homes = vec![0; self.homes.len()];
+        let mut series = vec![0; self.series.len()];
+        for &(_, point, number) in &self.ahead {
+            if point == LOADED {
+                let Tile { series: of, rows, .. } = self.config.program.tiles[number as usize];
+                series[of.expect("only tiles of a series are waited for") as usize] += rows.total();
+            } else {
+                let (home, bytes) = self.throttled_home(number).expect("only such blocks are waited for");
+                homes[home] += bytes;
+            }
+        }
+        assert!(self.homes.iter().map(|home| home.ahead).eq(homes), "sums that are ahead are waited for");
+        assert!(self.series.iter().map(|each| each.ahead).eq(series), "tiles that are ahead are waited for");
     }
 }

@@ -15,7 +15,7 @@ use crate::{
     CounterId, Fetch, GpuConfig, Granularity, KernelPlace, Merges, Output, Requests, SECTOR, Send, Tile,
     TileId, To,
 };
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
 use quincunx_collective::Payload;
@@ -25,11 +25,12 @@ use quincunx_memory::Port;
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::flit::{FlitHeader, NodeId, Transaction, word_address, word_at};
 
-/// The points at which a group's blocks wait for each other; the tags of their syncs, but for the last, which a block waits for by itself.
+/// What is waited for: the points at which a group's blocks wait for each other, the tags of their syncs and releases; then the tags of releases
+/// for an address; the last a block waits for by itself.
 const BEFORE_LAUNCH: u32 = 0;
 const BEFORE_ACCESS: u32 = 1;
-const AFTER_ACCESS: u32 = 2;
-const ASKED: u32 = 3;
+const LOADED: u32 = 2;
+const ADDED: u32 = 3;
 const IN_ORDER: u32 = 4;
 
 /// An accelerator's named timers.
@@ -95,7 +96,7 @@ enum TileState {
 struct Series {
     /// Those that are asked for as soon as the others have caught up.
     held: VecDeque<TileId>,
-    /// Bytes that not all others have asked for.
+    /// Bytes of those of which the switch has not said that all others have asked for them.
     ahead: u64,
 }
 
@@ -107,7 +108,7 @@ struct Home {
     order: VecDeque<BlockNumber>,
     /// Those of them whose group is there.
     held: BTreeSet<BlockNumber>,
-    /// Bytes that not all others have sent.
+    /// Bytes of those of which the switch has not said that all others have added theirs.
     ahead: u64,
 }
 
@@ -147,17 +148,15 @@ pub struct Gpu<P> {
     sms: Sms,
     /// How long SMs have computed, together, by kernel.
     busy: Vec<Duration>,
-    /// Blocks that wait for their group, and until when.
-    syncs: VecDeque<(Instant, BlockNumber, u32)>,
+    /// Who waits for what, and until when: blocks for their group or their turn, addresses for the others.
+    syncs: VecDeque<(Instant, u64, u32)>,
     sync_armed: bool,
     /// By rank.
     homes: Vec<Home>,
     /// By number.
     series: Vec<Series>,
-    /// Of each tile whether not all others have asked for it.
-    is_ahead: Vec<bool>,
-    /// Tiles by their group.
-    tile_groups: BTreeMap<u32, TileId>,
+    /// The last address of tiles and of blocks' sums to which not all others have come, what is waited for, and the tile's or block's number.
+    ahead: BTreeSet<(u64, u32, u32)>,
     sequence: u64,
     launching: Vec<u16>,
     is_over: bool,
@@ -172,8 +171,8 @@ impl<P: Payload> Gpu<P> {
             pending: VecDeque::new(),
             armed: None,
         };
-        let shared = config.program.tiles.iter().filter_map(|tile| tile.shared);
-        let series = shared.map(|shared| shared.series as usize + 1).max().unwrap_or(0);
+        let series = config.program.tiles.iter().filter_map(|tile| tile.series);
+        let series = series.map(|series| series as usize + 1).max().unwrap_or(0);
         let mut homes = vec![Home::default(); usize::from(config.ranks)];
         if config.program.coordination.throttle {
             let kernels = config.program.kernels.iter();
@@ -196,14 +195,7 @@ impl<P: Payload> Gpu<P> {
             sync_armed: false,
             homes,
             series: vec![Series::default(); series],
-            is_ahead: vec![false; config.program.tiles.len()],
-            tile_groups: config
-                .program
-                .tiles
-                .iter()
-                .zip(0..)
-                .filter_map(|(tile, id)| Some((tile.shared?.group, TileId(id))))
-                .collect(),
+            ahead: BTreeSet::new(),
             sequence: 0,
             launching: Vec::new(),
             is_over: false,
@@ -296,10 +288,12 @@ impl<P: Payload> Gpu<P> {
                 }
             }
             Transaction::Release => {
-                let tile = || self.tile_groups.get(&u32::try_from(header.address).ok()?).map(|tile| tile.0);
-                let block = if header.tag == ASKED { tile() } else { self.blocks.of_group(header.address) };
-                let block = block.ok_or(GpuDrop::NoSuchAddress)?;
-                self.go_on(now, block, header.tag, out);
+                if matches!(header.tag, LOADED | ADDED) {
+                    self.caught_up(now, header.address, header.tag, out);
+                } else {
+                    let block = self.blocks.of_group(header.address).ok_or(GpuDrop::NoSuchAddress)?;
+                    self.go_on(now, block, header.tag, out);
+                }
             }
             _ => return Err(GpuDrop::UnexpectedTransaction),
         }
@@ -336,12 +330,15 @@ impl<P: Payload> Gpu<P> {
             }
             GpuTimer::Sync => {
                 self.sync_armed = false;
-                while let Some(&(until, block, point)) = self.syncs.front() {
+                while let Some(&(until, who, point)) = self.syncs.front() {
                     if until > now {
                         break;
                     }
                     self.syncs.pop_front();
-                    self.go_on(now, block, point, out);
+                    match point {
+                        LOADED | ADDED => self.caught_up(now, who, point, out),
+                        _ => self.go_on(now, who as BlockNumber, point, out),
+                    }
                 }
                 self.arm_sync(now, out);
             }
@@ -376,7 +373,7 @@ impl<P: Payload> Gpu<P> {
             let block = &mut self.blocks.blocks[owner as usize];
             block.unsent -= 1;
             if block.unsent == 0 {
-                self.end_block(now, owner, out);
+                self.end_block(owner, out);
                 self.settle(now, out);
             }
         }
@@ -595,6 +592,7 @@ impl<P: Payload> Gpu<P> {
         self.sms.assert_invariants();
         self.cache.assert_invariants();
         self.blocks.assert_invariants(&self.config.program);
+        self.assert_ahead();
         for link in &self.links {
             link.port.assert_invariants();
             link.sending.assert_invariants();

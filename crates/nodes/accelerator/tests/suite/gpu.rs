@@ -129,7 +129,7 @@ fn a_block_that_waits_is_passed_by_those_that_are_ready() {
 
 #[test]
 fn a_tile_is_fetched_once_and_kept() {
-    let tile = Tile { fetch: Fetch::Load, from: 1, address: 0, local: 0, rows: Rows::one(256), shared: None };
+    let tile = Tile { fetch: Fetch::Load, from: 1, address: 0, local: 0, rows: Rows::one(256), series: None };
     let loads = || {
         let stage = Stage { tiles: vec![TileId(0)], compute: Duration::from_nanos(3) };
         Block { stages: vec![stage], ..Block::default() }
@@ -154,7 +154,7 @@ fn a_tile_is_fetched_once_and_kept() {
 
 /// Packets that leave at once of a tile of eight, loaded so by a kernel that merges these.
 fn loads_at_once(fetch: Fetch, merges: Merges) -> usize {
-    let tile = Tile { fetch, from: 1, address: 0, local: 0, rows: Rows::one(1024), shared: None };
+    let tile = Tile { fetch, from: 1, address: 0, local: 0, rows: Rows::one(1024), series: None };
     let stage = Stage { tiles: vec![TileId(0)], compute: Duration::ZERO };
     let loads = Kernel { merges, ..kernel(vec![Block { stages: vec![stage], ..Block::default() }]) };
     let kernels = vec![loads];
@@ -284,7 +284,7 @@ fn reduction_then_load(shared_requests: bool) -> Vec<Transaction> {
         address: 256,
         local: 256,
         rows: Rows::one(256),
-        shared: None,
+        series: None,
     };
     let stage = Stage { tiles: vec![TileId(0)], compute: Duration::ZERO };
     let mut sends = kernel(vec![
@@ -316,7 +316,7 @@ fn a_tile_that_the_l2_has_no_room_for_is_read_again() {
         address,
         local: address as usize,
         rows: Rows::one(128),
-        shared: None,
+        series: None,
     };
     let loads = |tile: u32| {
         let stage = Stage { tiles: vec![TileId(tile)], compute: Duration::from_nanos(3) };
@@ -348,7 +348,7 @@ fn a_tile_that_the_l2_has_no_room_for_is_read_again() {
 #[test]
 fn a_tile_of_a_matrix_is_loaded_row_by_row_in_whole_sectors() {
     let rows = Rows { count: 2, bytes: 40, pitch: 256 };
-    let tile = Tile { fetch: Fetch::Load, from: 1, address: 112, local: 112, rows, shared: None };
+    let tile = Tile { fetch: Fetch::Load, from: 1, address: 112, local: 112, rows, series: None };
     let stage = Stage { tiles: vec![TileId(0)], compute: Duration::ZERO };
     let kernels = vec![kernel(vec![Block { stages: vec![stage], ..Block::default() }])];
     let mut gpu = started(Program { kernels, tiles: vec![tile], memory: 512, ..Program::default() });
@@ -373,7 +373,7 @@ pub(crate) fn adding(homes: &[u16]) -> Program {
     Program { kernels: vec![adds], memory: 256 * homes.len(), coordination, ..Program::default() }
 }
 
-/// The addresses to which reductions leave when a group is released at a point.
+/// The addresses to which reductions leave when a group, or an address, is released at a point.
 fn released(gpu: &mut Gpu<Numbers>, group: u64, point: u32) -> Vec<u64> {
     let header = FlitHeader::new(NodeId(2), NodeId(0), true, group, point, Transaction::Release);
     gpu.handle_packet(Instant::ZERO, PortId(0), &header, &[], &mut Out::default()).unwrap();
@@ -383,15 +383,16 @@ fn released(gpu: &mut Gpu<Numbers>, group: u64, point: u32) -> Vec<u64> {
 
 #[test]
 fn sums_for_one_home_leave_in_the_order_of_the_program_and_as_far_as_the_others_have_come() {
-    let (before, after) = (1, 2);
+    let (before, added) = (1, 3);
     let mut gpu = started(adding(&[1, 1, 1]));
     fire(&mut gpu, GpuTimer::Launch(0));
     packets(&mut gpu);
     assert!(released(&mut gpu, 1, before).is_empty(), "the first goes first");
     assert_eq!(released(&mut gpu, 0, before), [0, 128]);
-    assert_eq!(released(&mut gpu, 0, after), [256, 384], "the others have sent the first");
+    assert!(released(&mut gpu, 0, added).is_empty(), "nobody waits at its first packet");
+    assert_eq!(released(&mut gpu, 128, added), [256, 384], "the others have added to the last of the first");
     assert!(released(&mut gpu, 2, before).is_empty(), "256 bytes are under way");
-    assert_eq!(released(&mut gpu, 1, after), [512, 640]);
+    assert_eq!(released(&mut gpu, 384, added), [512, 640]);
 }
 
 #[test]

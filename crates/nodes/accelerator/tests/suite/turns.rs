@@ -156,7 +156,7 @@ fn a_communication_kernel_waits_for_all_places_of_an_sm_which_nobody_else_takes_
     assert_eq!(last.timers, [(GpuTimer::Compute(0), Duration::from_nanos(11))]);
 }
 
-/// A block whose stages load a tile of 256 bytes each, of a series whose groups are 10 and on.
+/// A block whose stages load a tile of 256 bytes each, of one series.
 fn loading(stages: u32) -> Program {
     let tile = |number: u32| Tile {
         fetch: Fetch::MergedLoad,
@@ -164,7 +164,7 @@ fn loading(stages: u32) -> Program {
         address: 256 * u64::from(number),
         local: 256 * number as usize,
         rows: Rows::one(256),
-        shared: Some(SharedTile { group: 10 + number, series: 0 }),
+        series: Some(0),
     };
     let stage = |number| Stage { tiles: vec![TileId(number)], compute: Duration::from_nanos(3) };
     let block = Block { stages: (0..stages).map(stage).collect(), ..Block::default() };
@@ -172,6 +172,9 @@ fn loading(stages: u32) -> Program {
     let tiles = (0..stages).map(tile).collect();
     Program { kernels: vec![kernel(vec![block])], tiles, memory, ..Program::default() }
 }
+
+/// The tag of a release that says: all others have loaded from an address.
+const LOADED: u32 = 2;
 
 /// The addresses that are read.
 fn read(gpu: &mut Gpu<Numbers>) -> Vec<u64> {
@@ -195,10 +198,23 @@ fn who_is_ahead_of_the_others_asks_for_no_more_of_a_series_until_they_have_asked
     let mut gpu = begun(GpuConfig { prefetch: 3, load_window: 64, ..config(program) });
     fire(&mut gpu, GpuTimer::Launch(0));
     assert_eq!(read(&mut gpu), [0, 128], "256 bytes");
-    let asked = 3;
-    let header = FlitHeader::new(NodeId(2), NodeId(0), true, 10, asked, Transaction::Release);
+    let header = FlitHeader::new(NodeId(2), NodeId(0), true, 128, LOADED, Transaction::Release);
     gpu.handle_packet(Instant::ZERO, PortId(0), &header, &[], &mut Out::default()).unwrap();
     assert_eq!(read(&mut gpu), [256, 384]);
+}
+
+#[test]
+fn tiles_whose_last_requests_are_one_wait_for_the_same_release() {
+    let coordination = Coordination { throttle: true, ..Coordination::default() };
+    let mut program = Program { coordination, ..loading(3) };
+    program.tiles[1].address = program.tiles[0].address;
+    let mut gpu = begun(GpuConfig { prefetch: 3, load_window: 64, loads_ahead: 512, ..config(program) });
+    fire(&mut gpu, GpuTimer::Launch(0));
+    assert_eq!(read(&mut gpu), [0, 128, 0, 128]);
+    let header = FlitHeader::new(NodeId(2), NodeId(0), true, 128, LOADED, Transaction::Release);
+    gpu.handle_packet(Instant::ZERO, PortId(0), &header, &[], &mut Out::default()).unwrap();
+    gpu.assert_invariants();
+    assert_eq!(read(&mut gpu), [512, 640]);
 }
 
 #[test]
@@ -222,23 +238,46 @@ fn a_tile_that_is_read_again_waits_for_nobody() {
     };
     assert_eq!(step(&mut gpu), [0, 128]);
     assert!(step(&mut gpu).is_empty(), "the others have not asked for the first");
-    let header = FlitHeader::new(NodeId(2), NodeId(0), true, 10, 3, Transaction::Release);
+    let header = FlitHeader::new(NodeId(2), NodeId(0), true, 128, LOADED, Transaction::Release);
     gpu.handle_packet(Instant::ZERO, PortId(0), &header, &[], &mut Out::default()).unwrap();
     assert_eq!(step(&mut gpu), [256, 384]);
     assert_eq!(step(&mut gpu), [0, 128], "though they have not asked for the second");
 }
 
 #[test]
-fn who_has_sent_its_sums_tells_the_others_so() {
-    let mut gpu = begun(config(adding(&[1])));
+fn the_last_packet_of_a_tile_alone_asks_to_hear_of_the_others() {
+    for (throttle, wanted) in [(true, [false, true]), (false, [false, false])] {
+        let coordination = Coordination { throttle, ..Coordination::default() };
+        let mut gpu = begun(config(Program { coordination, ..loading(1) }));
+        fire(&mut gpu, GpuTimer::Launch(0));
+        let asks: Vec<bool> = packets(&mut gpu).iter().map(|header| header.notify).collect();
+        assert_eq!(asks, wanted, "throttled: {throttle}");
+    }
+}
+
+#[test]
+fn the_last_packet_of_a_block_s_sums_alone_asks_to_hear_of_the_others() {
+    for (home, wanted) in [(1, vec![false, true]), (0, vec![])] {
+        let mut gpu = begun(config(adding(&[home])));
+        fire(&mut gpu, GpuTimer::Launch(0));
+        packets(&mut gpu);
+        let header = FlitHeader::new(NodeId(2), NodeId(0), true, 0, 1, Transaction::Release);
+        gpu.handle_packet(Instant::ZERO, PortId(0), &header, &[], &mut Out::default()).unwrap();
+        let sent = packets(&mut gpu);
+        assert!(sent.iter().all(|header| header.transaction == Transaction::Reduce), "no sync: {sent:?}");
+        assert_eq!(sent.iter().map(|header| header.notify).collect::<Vec<_>>(), wanted, "at {home}");
+    }
+}
+
+#[test]
+fn who_hears_nothing_of_the_others_goes_on_in_the_end() {
+    let coordination = Coordination { throttle: true, ..Coordination::default() };
+    let program = Program { coordination, ..loading(2) };
+    let mut gpu = begun(GpuConfig { prefetch: 2, load_window: 64, ..config(program) });
     fire(&mut gpu, GpuTimer::Launch(0));
-    packets(&mut gpu);
-    let header = FlitHeader::new(NodeId(2), NodeId(0), true, 0, 1, Transaction::Release);
-    gpu.handle_packet(Instant::ZERO, PortId(0), &header, &[], &mut Out::default()).unwrap();
-    let sent = packets(&mut gpu);
-    let syncs: Vec<_> = sent.iter().filter(|header| header.transaction == Transaction::Sync).collect();
-    assert_eq!(syncs.iter().map(|sync| (sync.address, sync.tag)).collect::<Vec<_>>(), [(0, 2)]);
-    assert_eq!(sent.last().map(|header| header.transaction), Some(Transaction::Sync), "behind the sums");
+    assert_eq!(read(&mut gpu), [0, 128]);
+    gpu.handle_timer(Instant::from_picos(9_000_000), GpuTimer::Sync, &mut Out::default());
+    assert_eq!(read(&mut gpu), [256, 384]);
 }
 
 #[test]

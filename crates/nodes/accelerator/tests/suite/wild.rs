@@ -8,8 +8,14 @@ use quincunx_units::{Duration, Instant};
 use quincunx_wire::flit::{Channel, CreditReturn, FlitHeader, NodeId, Transaction, word_address};
 
 fn program() -> Program {
-    let shared = Some(SharedTile { group: 9, series: 0 });
-    let tile = Tile { fetch: Fetch::MergedLoad, from: 1, address: 0, local: 0, rows: Rows::one(256), shared };
+    let tile = Tile {
+        fetch: Fetch::MergedLoad,
+        from: 1,
+        address: 0,
+        local: 0,
+        rows: Rows::one(256),
+        series: Some(0),
+    };
     let output = Output { send: Send::MergedReduce, to: 1, address: 256, local: 0, rows: Rows::one(256) };
     let stage = Stage { tiles: vec![TileId(0)], compute: Duration::from_nanos(1) };
     let block = Block { stages: vec![stage], outputs: vec![output], group: Some(3), ..Block::default() };
