@@ -36,6 +36,15 @@ test-torch: ## The backend of torch.distributed, in an environment with torch (d
 test-slurm: ## One program under quincunx run, torchrun, mpirun, srun and sbatch (root; apt-get install slurm-wlm munge; two minutes)
 	$(PYTHON) tools/python_environment.py python/quincunx/tests/with_torch/requirements.txt -m unittest -v python/quincunx/tests/starters/test_starters.py
 
+.PHONY: openmpi
+openmpi: ## The component of Open MPI 4.1 by which MPI programs use switches: target/release/openmpi (apt-get install libopenmpi-dev)
+	$(CARGO) build --release -p quincunx-capi
+	$(PYTHON) openmpi/build.py "$${CARGO_TARGET_DIR:-target}/release"
+
+.PHONY: test-openmpi
+test-openmpi: ## mpi4py's tests and hpcc, unchanged, through a switch (apt-get install openmpi-bin libopenmpi-dev python3-mpi4py hpcc; ten minutes)
+	$(PYTHON) tools/python_environment.py python/quincunx/tests/requirements.txt openmpi/tests/suites.py -v
+
 .PHONY: test-walk
 test-walk: ## Two machines of four ranks and a box as their switch, over mTLS: drained, refused, killed, revoked (root; a minute)
 	$(PYTHON) tools/python_environment.py python/quincunx/tests/with_torch/requirements.txt -m unittest -v python/quincunx/tests/starters/test_walk.py

@@ -20,6 +20,9 @@ WANTED: dict[str, tuple[str, ...]] = {
     "util-linux": ("unshare", "setpriv"),
     "python3": ("python3",),
     "python3-venv": (),
+    # Whose programs run through our switches: openmpi/.
+    "openmpi-bin": ("mpirun", "ompi_info"),
+    "libopenmpi-dev": ("mpicc",),
     # Reads our frames.
     "tshark": ("tshark",),
     # The kernel's RoCE as a peer: tools/rxe-guest/README.md.

@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TYPES = {
     "int": "c_int", "double": "f64", "size_t": "usize", "void": "c_void", "char": "c_char", "qxUniqueId": "qxUniqueId",
     "qxResult_t": "Status", "qxDataType_t": "c_int", "qxRedOp_t": "c_int", "qxComm_t": "*mut qxComm", "qxRequest_t": "*mut qxRequest",
+    "qxEndpoint_t": "*mut qxEndpoint", "qxGroupId": "qxGroupId",
 }
 # What a number of the header's means in Rust.
 ELEMENTS = {

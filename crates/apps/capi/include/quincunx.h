@@ -32,6 +32,14 @@ typedef struct {
   char internal[QX_UNIQUE_ID_BYTES];
 } qxUniqueId;
 
+/* A process's place in its job, with or without communicators. */
+typedef struct qxEndpoint *qxEndpoint_t;
+
+/* A group of some of a job's ranks, as the one that has made it tells the others of it. */
+typedef struct {
+  unsigned int internal[2];
+} qxGroupId;
+
 /* As in nccl.h, with the same numbers. */
 typedef enum {
   qxSuccess = 0,
@@ -79,6 +87,16 @@ qxResult_t qxCommSplit(qxComm_t comm, int color, int key, qxComm_t *newcomm);
  * switches and its queue pairs are free. Of the last communicator of a process it waits for the others, and leaves the network with
  * them: every rank calls it when nothing is under way. */
 qxResult_t qxCommDestroy(qxComm_t comm);
+
+/* For libraries that have communicators of their own, of any of a job's ranks. qxAttach joins the job, by the environment as qxCommInit does,
+ * and waits for no other rank; qxDetach leaves it, and waits for none: nothing may be under way. One of a group's ranks calls qxMakeGroup
+ * and tells the others the id, in whatever way they have; then each of them calls qxCommInitGroup, with the same ranks in the same order.
+ * A communicator that is destroyed while the process is attached waits for nobody. */
+qxResult_t qxAttach(qxEndpoint_t *endpoint);
+qxResult_t qxDetach(qxEndpoint_t endpoint);
+qxResult_t qxMakeGroup(qxEndpoint_t endpoint, const int *ranks, size_t nranks, qxGroupId *id);
+qxResult_t qxCommInitGroup(qxComm_t *comm, qxEndpoint_t endpoint, const int *ranks, size_t nranks, qxGroupId id);
+
 qxResult_t qxCommCount(qxComm_t comm, int *count);
 qxResult_t qxCommUserRank(qxComm_t comm, int *rank);
 /* How long operations that begin from now on may take, in seconds. */
@@ -118,6 +136,8 @@ qxResult_t qxScatter(const void *sendbuff, void *recvbuff, size_t count, qxDataT
 qxResult_t qxWait(qxRequest_t request);
 /* qxInProgress while it is under way; else how it has ended, and the request is to be freed with qxWait still. */
 qxResult_t qxTest(qxRequest_t request);
+/* The same, after so many seconds at most: for programs that have something else to do meanwhile. */
+qxResult_t qxWaitFor(qxRequest_t request, double seconds);
 
 /* Where this thread's next collective is called: messages about ranks that do not agree, or that are waited for, name the line. */
 void qxCalledAt(const char *file, int line);

@@ -33,6 +33,17 @@ pub struct qxUniqueId {
     internal: [u8; ID],
 }
 
+/// `qxGroupId`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct qxGroupId {
+    internal: [u32; 2],
+}
+
+/// `struct qxEndpoint`.
+#[derive(Debug)]
+pub struct qxEndpoint(Arc<Endpoint>);
+
 /// `struct qxComm`.
 #[derive(Debug)]
 pub struct qxComm {
@@ -246,10 +257,7 @@ pub unsafe extern "C" fn qxGetUniqueId(id: *mut qxUniqueId) -> Status {
     })
 }
 
-fn attach(comm: *mut *mut qxComm, options: Options) -> Result<(), CommError> {
-    if comm.is_null() {
-        return Err(misuse("a place for the communicator", "NULL"));
-    }
+fn attach(options: Options) -> Result<Arc<Endpoint>, CommError> {
     let mut current = ENDPOINT.lock().unwrap_or_else(PoisonError::into_inner);
     if current.upgrade().is_some() {
         return Err(misuse(
@@ -258,11 +266,102 @@ fn attach(comm: *mut *mut qxComm, options: Options) -> Result<(), CommError> {
         ));
     }
     let endpoint = Arc::new(Endpoint::attach(quincunx_designs::CATALOG, options)?);
-    let group = endpoint.world()?;
     *current = Arc::downgrade(&endpoint);
-    // SAFETY: it is not NULL, and the caller has room for a communicator there.
-    unsafe { comm.write(Box::into_raw(Box::new(qxComm { group, endpoint }))) };
-    Ok(())
+    Ok(endpoint)
+}
+
+unsafe fn join_world(comm: *mut *mut qxComm, options: Options) -> Result<(), CommError> {
+    if comm.is_null() {
+        return Err(misuse("a place for the communicator", "NULL"));
+    }
+    let endpoint = attach(options)?;
+    let group = endpoint.world()?;
+    // SAFETY: the caller has room for a communicator there.
+    unsafe { put(comm, Box::into_raw(Box::new(qxComm { group, endpoint })), "a place for the communicator") }
+}
+
+/// `qxAttach`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qxAttach(endpoint: *mut *mut qxEndpoint) -> Status {
+    call(|| {
+        if endpoint.is_null() {
+            return Err(misuse("a place for the endpoint", "NULL"));
+        }
+        let attached = qxEndpoint(attach(Options::from_environment()?)?);
+        // SAFETY: as the header says.
+        unsafe { put(endpoint, Box::into_raw(Box::new(attached)), "a place for the endpoint") }
+    })
+}
+
+/// `qxDetach`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qxDetach(endpoint: *mut qxEndpoint) -> Status {
+    call(|| {
+        if endpoint.is_null() {
+            return Err(misuse("an endpoint", "NULL"));
+        }
+        // SAFETY: it was made here, and the caller gives it up.
+        let qxEndpoint(endpoint) = *unsafe { Box::from_raw(endpoint) };
+        endpoint.close()
+    })
+}
+
+/// The ranks of a group.
+unsafe fn members(ranks: *const c_int, nranks: usize) -> Result<Vec<u16>, CommError> {
+    if ranks.is_null() || nranks == 0 {
+        return Err(misuse("a group's ranks", "none"));
+    }
+    // SAFETY: the caller has as many ranks there.
+    unsafe { std::slice::from_raw_parts(ranks, nranks) }.iter().map(|&each| rank(each)).collect()
+}
+
+unsafe fn attached<'a>(endpoint: *mut qxEndpoint) -> Result<&'a Arc<Endpoint>, CommError> {
+    // SAFETY: the caller hands over an endpoint that was made here and not given up, or NULL.
+    unsafe { endpoint.as_ref() }
+        .map(|qxEndpoint(endpoint)| endpoint)
+        .ok_or_else(|| misuse("an endpoint", "NULL"))
+}
+
+/// `qxMakeGroup`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qxMakeGroup(
+    endpoint: *mut qxEndpoint,
+    ranks: *const c_int,
+    nranks: usize,
+    id: *mut qxGroupId,
+) -> Status {
+    call(|| {
+        // SAFETY: as the header says.
+        let (endpoint, members) = unsafe { (attached(endpoint)?, members(ranks, nranks)?) };
+        if id.is_null() {
+            return Err(misuse("a place for the group's id", "NULL"));
+        }
+        let internal = endpoint.make_group(&members)?;
+        // SAFETY: as the header says.
+        unsafe { put(id, qxGroupId { internal }, "a place for the group's id") }
+    })
+}
+
+/// `qxCommInitGroup`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qxCommInitGroup(
+    comm: *mut *mut qxComm,
+    endpoint: *mut qxEndpoint,
+    ranks: *const c_int,
+    nranks: usize,
+    id: qxGroupId,
+) -> Status {
+    call(|| {
+        // SAFETY: as the header says.
+        let (endpoint, members) = unsafe { (attached(endpoint)?, members(ranks, nranks)?) };
+        if comm.is_null() {
+            return Err(misuse("a place for the communicator", "NULL"));
+        }
+        let group = endpoint.join_group(&members, id.internal)?;
+        let made = qxComm { group, endpoint: Arc::clone(endpoint) };
+        // SAFETY: as the header says.
+        unsafe { put(comm, Box::into_raw(Box::new(made)), "a place for the communicator") }
+    })
 }
 
 /// `qxCommInitRank`.
@@ -282,14 +381,16 @@ pub unsafe extern "C" fn qxCommInitRank(
             .filter(|name| !name.is_empty())
             .ok_or_else(|| misuse("an id of qxGetUniqueId", "another"))?
             .into();
-        attach(comm, options)
+        // SAFETY: as the header says.
+        unsafe { join_world(comm, options) }
     })
 }
 
 /// `qxCommInit`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qxCommInit(comm: *mut *mut qxComm) -> Status {
-    call(|| attach(comm, Options::from_environment()?))
+    // SAFETY: as the header says.
+    call(|| unsafe { join_world(comm, Options::from_environment()?) })
 }
 
 /// `qxCommSplit`.
@@ -672,6 +773,22 @@ pub unsafe extern "C" fn qxTest(request: *mut qxRequest) -> Status {
         return failed(&misuse("a request", "NULL"));
     };
     match handle.outcome() {
+        None => IN_PROGRESS,
+        Some(outcome) => call(|| outcome),
+    }
+}
+
+/// `qxWaitFor`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qxWaitFor(request: *mut qxRequest, seconds: f64) -> Status {
+    // SAFETY: as the header says.
+    let Some(qxRequest(handle)) = (unsafe { request.as_ref() }) else {
+        return failed(&misuse("a request", "NULL"));
+    };
+    let Ok(limit) = Duration::try_from_secs_f64(seconds) else {
+        return failed(&misuse("a number of seconds", seconds));
+    };
+    match handle.wait_for(limit) {
         None => IN_PROGRESS,
         Some(outcome) => call(|| outcome),
     }
