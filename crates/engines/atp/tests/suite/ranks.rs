@@ -332,6 +332,18 @@ fn a_part_that_has_all_that_is_there_and_more_takes_its_place() {
 }
 
 #[test]
+fn a_part_that_has_some_of_what_is_there_and_not_all_changes_nothing() {
+    let mut host = Host::new(rank_of(0, SHAPE), DataType::I32, &integers(&[1]));
+    host.start(at(0));
+    host.leave(at(0));
+    for (workers, value) in [(0b110, 110), (0b011, 11), (0b100, 100), (0b001, 1)] {
+        let part = part(&host, 0, workers, true, &[value]);
+        host.arrive(at(0), 0, &part);
+    }
+    assert_eq!(elements(&host.packets(at(0))[0]), [111]);
+}
+
+#[test]
 fn a_result_is_sent_again_to_who_asks_again_and_only_then() {
     let mut host = server(&[1]);
     let sum = part(&host, 0, 0b110, false, &[110]);
@@ -367,6 +379,8 @@ fn sums_of_two_windows_are_kept_and_what_lies_further_back_is_late() {
     let sum = part(&host, 8, 0b110, false, &[10, 10]);
     host.arrive(at(0), 0, &sum);
     assert_eq!((numbers(&host.packets(at(0))), host.outcome), (vec![8], Some(Outcome::Done)));
+    assert!(asked(&mut host, 0).is_empty(), "it is late");
+    assert_eq!(asked(&mut host, 8), [8], "and took nobody's place");
 }
 
 /// A peer that runs ahead does not push out what others wait for.
