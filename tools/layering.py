@@ -72,7 +72,7 @@ HOMES = (
 
 # Names of designs and systems as they stand in code. Those that are words of the language too count as names where they are a whole
 # text: "ring" in quotes is the design, a ring is a shape. `multi_write` and `MultiWrite` are an operation, as a read or a write is.
-NAMED = re.compile(r"(?i:epic|scin|nvls|netreduce|net_reduce|switchml|switch_ml|cais|unicast-multipath)|multiwrite|MULTIWRITE|\"(?:ring|ring-rq|direct|writes|unicast)\"")
+NAMED = re.compile(r"(?i:epic|scin|nvls|netreduce|net_reduce|switchml|switch_ml|cais|unicast-multipath)|multiwrite|MULTIWRITE|\"(?:atp|ring|ring-rq|direct|writes|unicast)\"")
 
 # Defaults, and keys of files, which may be called as a design.
 MAY_NAME = re.compile(r"default|#\[serde\(rename", re.IGNORECASE)

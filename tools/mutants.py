@@ -112,6 +112,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {
     "multiwrite": (Stage("own", ("multiwrite",)), Stage("plans", ("designs",)), *explored("multiwrite", "designs")),
     "netreduce": (Stage("own", ("netreduce",)), Stage("plans", ("designs",)), *explored("netreduce")),
     "switchml": (Stage("own", ("switchml",)), Stage("plans", ("designs",)), *explored("switchml")),
+    "atp": (Stage("own", ("atp",)), Stage("plans", ("designs",)), *explored("atp")),
     "scin": (Stage("own", ("scin",)), Stage("plans", ("designs",)), *explored("designs")),
 }
 

@@ -21,6 +21,7 @@ pub static CATALOG: Catalog = Catalog::new(
         &quincunx_ring::DIRECT,
         &quincunx_netreduce::NETREDUCE,
         &quincunx_switchml::SWITCHML,
+        &quincunx_atp::ATP,
         &quincunx_multiwrite::MULTIWRITE,
         &quincunx_multiwrite::UNICAST_MULTIPATH,
         &quincunx_multiwrite::DIRECT,

@@ -15,6 +15,7 @@ extern crate std;
 
 pub mod aeth;
 pub mod atomic;
+pub mod atp;
 pub mod bth;
 pub mod congestion;
 mod crc;

@@ -24,7 +24,6 @@ extern crate alloc;
 mod config;
 mod design;
 mod mutation;
-mod pieces;
 mod pools;
 mod worker;
 

@@ -149,7 +149,7 @@ mod tests {
         for name in ["epic-1", "epic-2", "epic-3", "epic-mixed"] {
             assert_eq!(value(&star, name, "group.acknowledge_every"), 1, "{name}");
         }
-        for name in ["ring", "double-tree", "direct", "multiwrite", "switchml"] {
+        for name in ["ring", "double-tree", "direct", "multiwrite", "switchml", "atp"] {
             assert!(value(&star, name, "group.acknowledge_every").is_null(), "{name}");
         }
         let said =

@@ -40,6 +40,15 @@ impl Driver for SideBySide {
         ]
     }
 
+    /// Who keeps the packets and time-outs of its own has those here, too.
+    fn base_of(&self, design: &dyn AnyDesign, fabric: &Fabric) -> Vec<Assignment> {
+        let mut keys = self.base(fabric, &[]);
+        keys.retain(|(key, _)| {
+            design.about().sends_datagrams && design.about().pinned_keys.contains(&key.as_str())
+        });
+        keys
+    }
+
     /// Links are those of the driver, and faults are listed frame by frame.
     fn honours(&self, _: Part) -> bool {
         false

@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, reason = "the checks are shared with the crate of the fuzz targets")]
 
 mod aeth;
+mod atp;
 mod common;
 mod corpus;
 mod emit;

@@ -110,14 +110,14 @@ pub(crate) static GAPS: [Gap; 23] = [
         ..GAP
     },
     Gap {
-        designs: &["switchml"],
+        designs: &["switchml", "atp"],
         settings: &["acknowledges", "rates"],
         is_refused: true,
         reason: "datagrams are not acknowledged, and nobody tells their senders of congestion: the design refuses the parameter",
         ..GAP
     },
     Gap {
-        designs: &["netreduce", "switchml"],
+        designs: &["netreduce", "switchml", "atp"],
         fabrics: &["tree-2x2"],
         is_refused: true,
         reason: "one switch adds up what all ranks send: the design refuses more",

@@ -25,7 +25,7 @@ const fn setting(name: &'static str, values: &'static [(&'static str, Plain)]) -
 }
 
 /// All of them. A design is run in those of which it has all parameters; each parameter of a design is in one at least, or in [`FIXED`].
-pub(crate) const SETTINGS: [Setting; 26] = [
+pub(crate) const SETTINGS: [Setting; 27] = [
     setting("as it is", &[]),
     setting("going back", &[("group.selective", No)]),
     setting("messages", &[("group.message", Number(2))]),
@@ -60,6 +60,10 @@ pub(crate) const SETTINGS: [Setting; 26] = [
             ("aggregation.repeat_latency", Text("2us")),
             ("aggregation.forward_latency", Text("500ns")),
         ],
+    ),
+    setting(
+        "server sends, one aggregator",
+        &[("aggregation.server_sends", Yes), ("aggregation.aggregators", Number(1))],
     ),
     setting(FLOATING, &[("aggregation.floating", Yes)]),
 ];

@@ -7,7 +7,7 @@ use quincunx_scenario::Scenario;
 
 /// Designs whose switches pass on what is complete, in whatever order that comes about: if something is lost, or several roots send at
 /// once, not even requests keep their order.
-const REORDERING: [&str; 2] = ["epic-2", "switchml"];
+const REORDERING: [&str; 3] = ["epic-2", "switchml", "atp"];
 
 /// Designs of which a rank sends several things to one peer, each when it can: what it passes on, or its results, between its own data.
 /// What it sends in all is the same.

@@ -117,7 +117,7 @@ fn opcodes() -> String {
             "UD SEND Only with Immediate",
             Operation::DatagramSendOnlyImmediate(deth, 0),
             "DETH, immediate",
-            "SwitchML, locks",
+            "SwitchML, ATP, locks",
         ),
         (
             "congestion notification",
