@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn what_nobody_waits_for_overtakes_nothing() {
         let mut outstanding = with(&[4, 5]);
-        assert_eq!(outstanding.overtaken(9, 1), []);
+        assert_eq!(outstanding.overtaken(9, 1), [0_u64; 0]);
         outstanding.answer(9);
         assert_eq!(outstanding.count(), 2);
     }
