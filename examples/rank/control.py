@@ -19,7 +19,7 @@ HOST, UDP = 1, 1
 INSTALL, READY, REMOVE, FAILED = 6, 3, 4, 5
 INSTALLED, REFUSED, REMOVED = 3, 4, 6
 # Of EPIC's parameters and roles: what this was written for.
-VERSION = 4
+VERSION = 5
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "us": 1e-6, "ms": 1e-3, "s": 1}
 
 
@@ -109,7 +109,7 @@ class Group:
         if not said["selective"] or said["run_ahead"] or said["verify"]:
             return "expected group.selective and neither group.run_ahead nor group.verify, found others; leave them as they are by default"
         self.mtu, self.message, self.window = int(quantity(said["mtu"])), said["message"], said["window"]
-        self.retry_timeout, self.confirm = quantity(said["retry_timeout"]), said["confirm"]
+        self.retry_timeout, self.confirm, self.eager = quantity(said["retry_timeout"]), said["confirm"], said["eager"]
         return None
 
 

@@ -238,16 +238,19 @@ class Rank:
         if self.group:
             self.queue_pair.receive()
 
-    def invoke(self, pattern: int, root: int, immediate: int, given: bytes, length: int) -> list[bytes]:
+    def invoke(self, pattern: int, root: int, immediate: int, given: bytes, grain: int) -> list[bytes]:
         """One control message, and the data packets that it announces: what has come, packet by packet."""
-        group, pair = self.group, self.queue_pair
-        pieces = [given[at : at + group.mtu] for at in range(0, length, group.mtu)]
+        group, pair, length = self.group, self.queue_pair, len(given)
+        head = length if length <= group.mtu else (group.mtu - 4) // grain * grain if length <= group.mtu * group.message else 0
+        head *= group.eager
+        pieces = [given[at : at + group.mtu] for at in range(head, length, group.mtu)]
+        immediate += len(pieces)
         first, end = self.begins, self.begins + 1 + len(pieces)
         everybody, is_root = pattern in (ALL_REDUCE, CONFIRMATION), root == group.rank
         sends = everybody or is_root == (pattern == BROADCAST)
         receives = everybody or is_root == (pattern == REDUCE)
         if sends:
-            pair.packets[first] = (ONLY_IMMEDIATE, immediate, b"", not pieces)
+            pair.packets[first] = (ONLY_IMMEDIATE, immediate, given[:head], not pieces)
             for index, piece in enumerate(pieces):
                 place, is_last = index % group.message, index + 1 == len(pieces) or (index + 1) % group.message == 0
                 opcode = (ONLY if is_last else FIRST) if place == 0 else LAST if is_last else MIDDLE
@@ -259,9 +262,9 @@ class Rank:
             pair.advance(behind + pair.window)
             self.turn(0.001)
         self.begins = end
-        if receives and pair.taken[0] != (immediate, b""):
+        if receives and pair.taken[0][0] != immediate:
             raise SystemExit(f"expected control message {immediate:08x}, found {pair.taken[0]}; call what the other ranks call")
-        return [payload for _, payload in pair.taken[1:]]
+        return [payload for _, payload in pair.taken]
 
     def run(self, name: str, root: int, type_name: str, given: bytes) -> bytes:
         """A collective: what this rank gets."""
@@ -271,10 +274,10 @@ class Rank:
         for at in range(0, max(len(given), 1), most):
             part = given[at : at + most]
             detail = (at + most < len(given)) << 6 if pattern == ALL_REDUCE else root
-            immediate = pattern << 30 | data_type << 23 | detail << 13 | -(-len(part) // group.mtu)
-            result += b"".join(self.invoke(pattern, root, immediate, part, len(part)))
+            grain = 1 if pattern == BROADCAST else struct.calcsize(code)
+            result += b"".join(self.invoke(pattern, root, pattern << 30 | data_type << 23 | detail << 13, part, grain))
         if pattern != ALL_REDUCE and group.confirm:
-            self.invoke(CONFIRMATION, 0, 3 << 30 | digest(pattern, root, data_type, len(given)), b"", 0)
+            self.invoke(CONFIRMATION, 0, 3 << 30 | digest(pattern, root, data_type, len(given)), b"", 1)
         if root == group.rank and pattern != ALL_REDUCE:
             return add(result, given, code) if pattern == REDUCE else given
         return result

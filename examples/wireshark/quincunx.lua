@@ -111,12 +111,18 @@ local function control_message(immediate)
     end
     local operation, kind = OPERATIONS[band(rshift(immediate, 27), 7)], TYPES[band(rshift(immediate, 23), 15)]
     local root, packets = band(rshift(immediate, 13), 0x3ff), band(immediate, 0x1fff)
-    if not operation or not kind or FLOATS[kind] and operation:match("^b") or pattern == 0 and root > 0xff then
+    local gathers = pattern == 0 and band(root, 0x200) ~= 0
+    if not operation or not kind then
+        return nil
+    elseif gathers and (operation ~= "bor" or band(root, 0x100) ~= 0) or not gathers and FLOATS[kind] and operation:match("^b") then
         return nil
     end
     local what
-    if pattern == 0 then
-        what = band(root, 0x80) ~= 0 and "Barrier" or ("AllReduce %s %s"):format(operation, kind)
+    if gathers then
+        what = ("AllGather %s"):format(kind)
+    elseif pattern == 0 then
+        local name = band(root, 0x100) ~= 0 and "ReduceScatter" or "AllReduce"
+        what = band(root, 0x80) ~= 0 and "Barrier" or ("%s %s %s"):format(name, operation, kind)
         if band(root, 0x40) ~= 0 then
             what = what .. ", further parts follow"
         end
@@ -226,7 +232,7 @@ local function send(frame, found)
     if not connection.is_hosts and is_among_writers(frame) then
         connection.is_hosts, connection.group = true, group_of_hosts(frame.source, frame.destination)
     end
-    local message = frame.opcode == 5 and frame.length == 0 and not connection.is_hosts and control_message(frame.immediate)
+    local message = frame.opcode == 5 and not connection.is_hosts and control_message(frame.immediate)
     if not connection.group then
         connection.is_hosts = not message
         connection.group = message and group_of_control(frame, frame.immediate) or group_of_hosts(frame.source, frame.destination)

@@ -68,6 +68,7 @@ fn group(input: &mut Input<'_>) -> (HostGroup<Numbers>, u16) {
         window: Messages::new(window),
         run_ahead: false,
         overlap: window > 1,
+        eager: message > 1,
         confirm: true,
         synchronize_psn: kind == 0,
         window_in_packets: kind == 0,

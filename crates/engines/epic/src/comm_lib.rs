@@ -3,7 +3,9 @@
 //! A collective becomes one or several invocations: a vector longer than a control message can announce is split, ReduceScatter
 //! is a Reduce for each rank and AllGather a Broadcast for each rank (appendix A). All but AllReduce and Barrier end with a confirmation, by
 //! which a rank knows that all ask for the same. An invocation is a control message (Send with
-//! Immediate) and data messages of M packets (Send), pipelined behind it. Invocations overlap: the next one's messages follow at
+//! Immediate) and data messages of M packets (Send), pipelined behind it. With [`CommLibConfig::eager`] the first data of what fits in a
+//! message travels in the control message, so that a short vector is one packet, or packets of one size; and ReduceScatter and AllGather of
+//! such a vector are one AllReduce, in half the turns. Invocations overlap: the next one's messages follow at
 //! once, also those of the next collective, as far as the window reaches; collectives end in the order of their start. With
 //! [`CommLibConfig::overlap`] off each invocation waits until the one before is over on this rank.
 //!
@@ -21,18 +23,23 @@
 
 use alloc::collections::VecDeque;
 use quincunx_collective::{Collective, Payload, Rank};
-use quincunx_engine::Terms;
 use quincunx_engine::verbs::{
-    CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, ReceiveRequest, RegionId,
+    CollectiveRequest, Completion, Failure, Memory, Outcome, Program, QpIndex, ReceiveRequest, RegionId,
     RequestError, SendRequest, Slice, Verb, Verbs, WorkId,
 };
 use quincunx_units::{Instant, Messages, Packets};
 
-use crate::control::{Agreement, ControlMessage, DIGEST_BITS, MAX_DATA_PACKETS, MAX_RANKS, Pattern};
+use crate::control::{
+    Agreement, CONTINUES, ControlMessage, DIGEST_BITS, IS_BARRIER, MAX_DATA_PACKETS, MAX_RANKS, Pattern,
+    SCATTERS,
+};
 use crate::mutation::Mutation;
 
 /// The queue pair to the switch.
 const SWITCH: QpIndex = QpIndex(0);
+
+/// What immediate data takes in a packet.
+const IMMEDIATE_BYTES: usize = 4;
 
 /// What a rank needs to know of its group.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -51,6 +58,9 @@ pub struct CommLibConfig {
     pub run_ahead: bool,
     /// Invocations follow each other at once; otherwise each waits for the end of the one before.
     pub overlap: bool,
+    /// The control message of a step that fits in a message carries its first data, and ReduceScatter and AllGather of such a vector are one
+    /// AllReduce. Otherwise a control message carries none, and they are as the paper has them.
+    pub eager: bool,
     /// Reduce, Broadcast and what is made of them end with a confirmation of all ranks; otherwise when this rank has sent and received all.
     pub confirm: bool,
     /// Modes II and III share one PSN among all ranks, which skip the numbers of what they do not send or receive. Those of Mode-I do
@@ -107,6 +117,12 @@ struct Progress {
     /// The last step of its collective.
     is_last: bool,
     control: ControlMessage,
+    /// Bytes of data in the control message.
+    head: usize,
+    /// Memory in place of the output of a ReduceScatter, or of the input of an AllGather, that is one AllReduce.
+    scratch: Option<RegionId>,
+    /// Where the application has its result.
+    result: Slice,
     messages: u64,
     sends: bool,
     receives: bool,
@@ -204,6 +220,16 @@ impl CommLib {
 
     /// Step `index` of a collective whose whole vector has `whole` bytes; `None` past the last.
     fn step(&self, request: &CollectiveRequest, whole: usize, index: u32) -> Option<Step> {
+        if self.is_one_all_reduce(request, whole) {
+            let agreement = match request.collective {
+                Collective::AllGather => {
+                    Agreement::Gathers(request.terms.bits() as u16, request.reduction.data_type)
+                }
+                _ => Agreement::Detail(request.terms.bits() as u16 | SCATTERS),
+            };
+            let pattern = Pattern::AllReduce;
+            return (index == 0).then_some(Step { pattern, agreement, input: 0, output: 0, length: whole });
+        }
         let (length, parts) = match request.collective {
             Collective::AllReduce | Collective::Reduce { .. } => (request.input.length, 1),
             Collective::Broadcast { .. } => (request.output.length, 1),
@@ -223,11 +249,10 @@ impl CommLib {
         let step_length = (length - at).min(limit);
         let root = Rank(part as u16);
         let is_barrier = request.collective == Collective::Barrier;
-        let detail =
-            u32::from(is_barrier) << (Terms::BITS + 1) | u32::from(piece + 1 < pieces) << Terms::BITS;
+        let detail = if is_barrier { IS_BARRIER } else { 0 } | if piece + 1 < pieces { CONTINUES } else { 0 };
         let agreement = match request.collective {
             Collective::AllReduce | Collective::Barrier => {
-                Agreement::Detail((detail | request.terms.bits()) as u16)
+                Agreement::Detail(detail | request.terms.bits() as u16)
             }
             _ => Agreement::Follows,
         };
@@ -242,6 +267,18 @@ impl CommLib {
         Some(Step { pattern, agreement, input, output, length: step_length })
     }
 
+    /// Whether a ReduceScatter or AllGather, whose whole vector has `whole` bytes, is one AllReduce: its bytes are few, and its turns count.
+    fn is_one_all_reduce(&self, request: &CollectiveRequest, whole: usize) -> bool {
+        let is_made_of_parts =
+            matches!(request.collective, Collective::ReduceScatter | Collective::AllGather);
+        is_made_of_parts && self.config.eager && whole <= self.message_bytes()
+    }
+
+    /// Bytes of a full message.
+    fn message_bytes(&self) -> usize {
+        self.config.message.as_usize() * self.config.mtu
+    }
+
     /// What follows the last step with data, if it `is_next`: so a rank that takes no part in some of them knows that all ranks agree.
     fn confirmation(&self, request: &CollectiveRequest, whole: usize, is_next: bool) -> Option<Step> {
         let says_all = matches!(request.collective, Collective::AllReduce | Collective::Barrier);
@@ -252,9 +289,25 @@ impl CommLib {
         Some(Step { pattern: Pattern::AllReduce, agreement, input: 0, output: 0, length: 0 })
     }
 
+    /// Bytes of a step that its control message carries: all that fit in one packet; else, of what fits in a message, as much as makes it as
+    /// long as the packets behind it, so that a host can hand all of them to its network as one.
+    fn head(&self, step: &Step, grain: usize) -> usize {
+        let mtu = self.config.mtu;
+        match step.length {
+            length if !self.config.eager || length > self.message_bytes() => 0,
+            length if length <= mtu => length,
+            _ => mtu.saturating_sub(IMMEDIATE_BYTES) / grain * grain,
+        }
+    }
+
     fn progress(&self, pending: &Pending, is_last: bool) -> Progress {
         let Pending { request, step, .. } = *pending;
-        let data_packets = step.length.div_ceil(self.config.mtu) as u16;
+        let grain = match step.pattern {
+            Pattern::Broadcast { .. } => 1,
+            Pattern::AllReduce | Pattern::Reduce { .. } => request.reduction.data_type.size(),
+        };
+        let head = self.head(&step, grain);
+        let data_packets = (step.length - head).div_ceil(self.config.mtu) as u16;
         let me = self.config.rank;
         let (sends, receives) = match step.pattern {
             Pattern::AllReduce => (true, true),
@@ -267,11 +320,17 @@ impl CommLib {
             is_last,
             control: match step.agreement {
                 Agreement::Confirmation(digest) => ControlMessage::confirmation(digest),
+                Agreement::Gathers(detail, data_type) => {
+                    ControlMessage::gather(detail, data_type, data_packets)
+                }
                 agreement => {
                     let (pattern, reduction) = (step.pattern, request.reduction);
                     ControlMessage { pattern, reduction, data_packets, agreement }
                 }
             },
+            head,
+            scratch: None,
+            result: request.output,
             messages: 1 + u64::from(data_packets).div_ceil(u64::from(self.config.message)),
             sends,
             receives,
@@ -284,14 +343,19 @@ impl CommLib {
         }
     }
 
-    /// The piece of a buffer that message `index` of a step carries; the control message carries none.
-    fn slice(&self, buffer: Slice, at: usize, length: usize, index: u64) -> Slice {
-        if index == 0 {
-            return Slice { region: buffer.region, offset: buffer.offset, length: 0 };
+    /// The piece of a buffer that message `index` of an invocation carries, whose data begins at `at`.
+    fn slice(&self, progress: &Progress, buffer: Slice, at: usize, index: u64) -> Slice {
+        let Progress { head, step, .. } = *progress;
+        let size = self.message_bytes();
+        let (from, most) = match index {
+            0 => (0, head),
+            _ => (head + (index - 1) as usize * size, size),
+        };
+        Slice {
+            region: buffer.region,
+            offset: buffer.offset + at + from,
+            length: most.min(step.length - from),
         }
-        let size = self.config.message.as_usize() * self.config.mtu;
-        let from = (index - 1) as usize * size;
-        Slice { region: buffer.region, offset: buffer.offset + at + from, length: size.min(length - from) }
     }
 
     /// The window, in what switches count their buffers in: packets, and messages in Mode-I.
@@ -360,8 +424,7 @@ impl CommLib {
             && self.units(progress, progress.posted_receives + 1) <= limit
         {
             let index = progress.posted_receives;
-            let Step { output, length, .. } = progress.step;
-            let sink = self.slice(progress.request.output, output, length, index);
+            let sink = self.slice(progress, progress.request.output, progress.step.output, index);
             verbs.post_receive(SWITCH, ReceiveRequest { id: WorkId(index), sink });
             progress.posted_receives += 1;
         }
@@ -375,10 +438,10 @@ impl CommLib {
             && self.units(progress, progress.posted_sends + 1) <= limit
         {
             let index = progress.posted_sends;
-            let Step { input, length, .. } = progress.step;
-            let mut source = self.slice(progress.request.input, input, length, index);
+            let (buffer, at) = (progress.request.input, progress.step.input);
+            let mut source = self.slice(progress, buffer, at, index);
             if self.mutation == Some(Mutation::SameMessage) && index > 0 {
-                source.offset = self.slice(progress.request.input, input, length, 1).offset;
+                source.offset = self.slice(progress, buffer, at, 1).offset;
             }
             let immediate = (index == 0).then(|| progress.control.encode());
             verbs.post_send(SWITCH, SendRequest { id: WorkId(index), verb: Verb::Send, source, immediate });
@@ -410,13 +473,17 @@ impl CommLib {
     fn go_on<P: Payload>(&mut self, verbs: &mut dyn Verbs<P>) {
         while self.under_way.front().is_some_and(Progress::is_done) {
             let over = self.under_way.pop_front().expect("the front was just seen");
+            self.finish(&over, verbs.memory());
             self.ended += u32::from(over.is_last);
         }
         while self.may_begin() {
             let Some(&pending) = self.pending.front() else { break };
             let next = self.step(&pending.request, pending.length, pending.index + 1);
-            let progress = self.progress(&pending, next.is_none());
+            let mut progress = self.progress(&pending, next.is_none());
             let Progress { request, step, .. } = progress;
+            if step.pattern == Pattern::AllReduce && self.is_one_all_reduce(&request, pending.length) {
+                self.lay_out(&mut progress, verbs.memory());
+            }
             if step.length > 0 && step.pattern == (Pattern::Broadcast { root: self.config.rank }) {
                 let source = cut(request.input, step.input, step.length);
                 verbs.memory().copy(cut(request.output, step.output, step.length), source);
@@ -432,6 +499,35 @@ impl CommLib {
             verbs.skip(SWITCH, 0, 0);
         }
         self.post(verbs);
+    }
+
+    /// Gives a ReduceScatter or AllGather that is one AllReduce the memory that it needs beside its own: for all ranks' sums, or for zeros
+    /// in place of what others gather.
+    fn lay_out<P: Payload>(&self, progress: &mut Progress, memory: &mut Memory<P>) {
+        let Progress { request, step, .. } = *progress;
+        let region = memory.register(P::zeroed(step.length));
+        let all = Slice { region, offset: 0, length: step.length };
+        progress.scratch = Some(region);
+        if request.collective == Collective::AllGather {
+            memory.copy(self.part_of(all, request.input.length), request.input);
+            progress.request.input = all;
+        } else {
+            progress.request.output = all;
+        }
+    }
+
+    /// This rank's part of a vector, of so many bytes.
+    fn part_of(&self, all: Slice, length: usize) -> Slice {
+        cut(all, usize::from(self.config.rank.0) * length, length)
+    }
+
+    /// Takes this rank's part out of a ReduceScatter that was one AllReduce, and gives the memory back.
+    fn finish<P: Payload>(&self, over: &Progress, memory: &mut Memory<P>) {
+        let Some(region) = over.scratch else { return };
+        if over.request.collective == Collective::ReduceScatter {
+            memory.copy(over.result, self.part_of(over.request.output, over.result.length));
+        }
+        memory.release(region);
     }
 
     /// Collectives that have not ended.
@@ -456,8 +552,9 @@ impl CommLib {
     ) -> Result<(), Failure> {
         let expects = |progress: &Progress| progress.received < progress.posted_receives;
         let place = self.under_way.iter().position(expects).ok_or(Failure::InvalidRequest)?;
-        let Progress { request, step, control, received, .. } = self.under_way[place];
-        let sink = self.slice(request.output, step.output, step.length, received);
+        let progress = self.under_way[place];
+        let Progress { request, step, control, received, .. } = progress;
+        let sink = self.slice(&progress, request.output, step.output, received);
         let expected = (received == 0).then(|| control.encode());
         if immediate != expected || length != sink.length {
             return Err(Failure::Disagreement);
@@ -465,7 +562,7 @@ impl CommLib {
         if let Pattern::Reduce { .. } = step.pattern
             && length > 0
         {
-            let mine = self.slice(request.input, step.input, step.length, received);
+            let mine = self.slice(&progress, request.input, step.input, received);
             verbs.memory().reduce(sink, mine, request.reduction);
         }
         self.under_way[place].received += 1;

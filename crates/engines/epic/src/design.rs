@@ -41,7 +41,7 @@ pub struct Epic {
 const fn about(mode: Option<Mode>, name: &'static str, summary: &'static str) -> About {
     About {
         // Of switches: their mode, and their neighbours'. Of groups: checked results, standard queue pairs, what plans say of queue pairs.
-        version: 4,
+        version: 5,
         model: Model {
             // A Mode-I switch serves its queue pairs in turn, and whose turn it is tells them apart.
             is_symmetric: matches!(mode, Some(Mode::II | Mode::III)),
@@ -408,6 +408,7 @@ impl Design for Epic {
             window: transport.window,
             run_ahead: params.group.run_ahead,
             overlap: params.group.overlap,
+            eager: params.group.eager,
             confirm: params.group.confirm,
             synchronize_psn: role.skips,
             window_in_packets: role.window_in_packets,

@@ -242,7 +242,7 @@ impl<T: Copy> InvocationTable<T> {
                 Pattern::Reduce { root } | Pattern::Broadcast { root } if root.0 >= self.ranks => {
                     return Err(DropReason::Malformed);
                 }
-                _ if length != 0 => return Err(DropReason::Malformed),
+                _ if !message.may_carry(length, mtu) => return Err(DropReason::Malformed),
                 _ if self.entries.get(place).is_some_and(|(next, _)| next.first <= last) => {
                     return Err(DropReason::Malformed);
                 }
@@ -255,12 +255,10 @@ impl<T: Copy> InvocationTable<T> {
         if self.compares && control.is_some() && expected.is_some() && control != expected {
             return Err(DropReason::Disagreement);
         }
-        let is_whole = length.is_multiple_of(invocation.message.grain());
-        // The control message has no data, and everything else has some: kernels send empty packets where they go back wrong.
+        // Only the control message may have no data: kernels send empty packets where they go back wrong.
         if control.is_some() != expected.is_some()
-            || length > mtu
-            || !is_whole
-            || control.is_some() != (length == 0)
+            || !invocation.message.may_carry(length, mtu)
+            || control.is_none() && length == 0
         {
             return Err(DropReason::Malformed);
         }

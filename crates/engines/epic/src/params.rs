@@ -34,6 +34,9 @@ pub struct GroupParams {
     /// Invocations follow each other at once, as window and buffers allow, those of ReduceScatter and AllGather too; otherwise
     /// each waits until the one before is over on its rank (table 29's AllGather).
     pub overlap: bool,
+    /// The control message of a short vector, a message's at most, carries its first data, and ReduceScatter and AllGather of one are an
+    /// AllReduce; otherwise it goes ahead of all data, and they are a Reduce or Broadcast for each rank, as the paper has it.
+    pub eager: bool,
     /// Reduce, Broadcast, ReduceScatter and AllGather end when all ranks have confirmed that they ask for the same; otherwise when this rank has
     /// sent and received all, as the paper has it: a rank that asks for something else goes unnoticed then.
     pub confirm: bool,
@@ -57,6 +60,7 @@ impl Default for GroupParams {
             run_ahead: false,
             synchronize_rates: true,
             overlap: true,
+            eager: true,
             confirm: true,
             modes: None,
             unproved: false,
@@ -75,12 +79,16 @@ impl GroupParams {
 
 impl Params for EpicParams {
     fn help() -> Vec<Help> {
-        let own: [Help; 10] = [
+        let own: [Help; 11] = [
             ("group.reproducible", "combine in rank order, for equal bits every time"),
             ("group.slots", "Mode-III: packets in each of a switch's pipes; default: a window"),
             ("group.run_ahead", "Mode-III: fast ranks run ahead of slow ones, as far as the pipes reach"),
             ("group.synchronize_rates", "Mode-III: answer ranks that are ahead, so that they slow down"),
             ("group.overlap", "begin the next Reduce or Broadcast before the last one ends"),
+            (
+                "group.eager",
+                "vectors of a message at most travel in their control message, ReduceScatter and AllGather of them as one AllReduce; otherwise as in the paper",
+            ),
             (
                 "group.confirm",
                 "all but AllReduce and Barrier end when all ranks have confirmed the same; otherwise, as in papers, when each has sent and received all",

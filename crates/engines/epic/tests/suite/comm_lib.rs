@@ -23,6 +23,7 @@ fn config() -> CommLibConfig {
         window: Messages::new(2),
         run_ahead: false,
         overlap: true,
+        eager: false,
         confirm: true,
         synchronize_psn: true,
         window_in_packets: true,
@@ -36,11 +37,16 @@ const CONTINUES: u16 = 1 << 6;
 struct Bench {
     library: CommLib,
     posted: Posted,
+    data_type: DataType,
 }
 
 impl Bench {
     fn new(config: CommLibConfig) -> Self {
-        Self { library: CommLib::new(config).expect("valid"), posted: Posted::default() }
+        Self {
+            library: CommLib::new(config).expect("valid"),
+            posted: Posted::default(),
+            data_type: DataType::F32,
+        }
     }
 
     /// Asks for a collective with so many bytes in and out.
@@ -51,7 +57,7 @@ impl Bench {
         };
         let request = CollectiveRequest {
             collective,
-            reduction: REDUCTION,
+            reduction: Reduction { data_type: self.data_type, ..REDUCTION },
             input: region(input),
             output: region(output),
             terms: Terms::WHOLE,
@@ -178,7 +184,7 @@ fn parts_of_an_all_gather_land_behind_each_other() {
     bench.start(Collective::AllGather, 16, 48).unwrap();
     let output = bench.posted.receives[0].1.region;
     // Of each other rank a control message, and one of data.
-    let expected = [(0, 0), (0, 16), (0, 0), (32, 16)];
+    let expected = [(0, 0), (0, 16), (32, 0), (32, 16)];
     let expected = expected.map(|(offset, length)| (QpIndex(0), Slice { region: output, offset, length }));
     assert_eq!(bench.posted.receives, expected);
 }
@@ -190,6 +196,91 @@ fn parts_of_a_reduce_scatter_come_from_behind_each_other() {
     let data = bench.posted.sends.iter().filter(|(_, send)| send.immediate.is_none());
     let offsets: Vec<usize> = data.map(|(_, send)| send.source.offset).collect();
     assert_eq!(offsets, [0, 32]);
+}
+
+/// With short vectors in their control messages: packets of 12 bytes, messages of three.
+fn eager() -> CommLibConfig {
+    let message = Packets::new(3);
+    CommLibConfig { eager: true, mtu: 12, message, window: Messages::new(4), ..config() }
+}
+
+#[test]
+fn what_fits_in_a_packet_is_in_the_control_message() {
+    for length in [0, 4, 12] {
+        let mut bench = Bench::new(eager());
+        bench.start(Collective::AllReduce, length, length).unwrap();
+        let control = bench.posted.sends[0].1.immediate;
+        assert_eq!((bench.sends(), bench.posted.receives.len()), (vec![length], 1));
+        assert_eq!(bench.sent(), None);
+        assert_eq!(bench.received(length, control), Some(Outcome::Done));
+    }
+}
+
+#[test]
+fn packets_of_what_fits_in_a_message_have_one_length_with_the_immediate() {
+    let mut bench = Bench::new(eager());
+    bench.start(Collective::AllReduce, 36, 36).unwrap();
+    let control = bench.posted.sends[0].1;
+    assert_eq!(ControlMessage::decode(control.immediate.unwrap()).unwrap().data_packets, 3);
+    let sources = |bench: &Bench| -> Vec<(usize, usize)> {
+        bench.posted.sends.iter().map(|(_, send)| (send.source.offset, send.source.length)).collect()
+    };
+    // Four bytes of immediate and eight of data; then 12, 12 and 4.
+    assert_eq!(sources(&bench), [(0, 8), (8, 28)]);
+    let sinks: Vec<usize> = bench.posted.receives.iter().map(|(_, sink)| sink.length).collect();
+    assert_eq!(sinks, [8, 28]);
+}
+
+#[test]
+fn what_does_not_fit_in_a_message_follows_its_control_message() {
+    let mut bench = Bench::new(eager());
+    bench.start(Collective::AllReduce, 40, 40).unwrap();
+    assert_eq!(bench.sends(), [0, 36, 4]);
+}
+
+#[test]
+fn elements_are_not_cut_by_what_the_control_message_carries() {
+    let mut bench = Bench::new(CommLibConfig { mtu: 16, ..eager() });
+    bench.data_type = DataType::F64;
+    bench.start(Collective::AllReduce, 24, 24).unwrap();
+    assert_eq!(bench.sends(), [8, 16]);
+}
+
+#[test]
+fn a_short_reduce_scatter_is_an_all_reduce_of_which_a_rank_takes_its_part() {
+    let mut bench = Bench::new(eager());
+    bench.start(Collective::ReduceScatter, 12, 4).unwrap();
+    let control = bench.posted.sends[0].1.immediate;
+    let message = ControlMessage::decode(control.unwrap()).unwrap();
+    assert_eq!((message.pattern, message.agreement), (Pattern::AllReduce, Agreement::Detail(1 << 8)));
+    assert_eq!(bench.sends(), [12]);
+    // The whole sum comes to other memory than the application's, which is gone when it ends.
+    let sink = bench.posted.receives[0].1;
+    assert_eq!((sink.length, bench.posted.memory.contains(sink)), (12, true));
+    bench.sent();
+    assert_eq!(bench.received(12, control), Some(Outcome::Done));
+    assert!(!bench.posted.memory.contains(sink));
+}
+
+#[test]
+fn a_short_all_gather_is_an_all_reduce_with_zeros_in_place_of_others_parts() {
+    let mut bench = Bench::new(eager());
+    bench.start(Collective::AllGather, 4, 12).unwrap();
+    let send = bench.posted.sends[0].1;
+    let message = ControlMessage::decode(send.immediate.unwrap()).unwrap();
+    assert_eq!(message, ControlMessage::gather(0, DataType::F32, 0));
+    assert_eq!((send.source.length, bench.posted.memory.contains(send.source)), (12, true));
+    bench.sent();
+    assert_eq!(bench.received(12, send.immediate), Some(Outcome::Done));
+    assert!(!bench.posted.memory.contains(send.source));
+}
+
+#[test]
+fn an_all_gather_of_more_than_a_message_is_a_broadcast_for_each_rank() {
+    let mut bench = Bench::new(CommLibConfig { window: Messages::new(16), ..eager() });
+    bench.start(Collective::AllGather, 16, 48).unwrap();
+    let patterns: Vec<Pattern> = bench.announced().iter().map(|message| message.pattern).collect();
+    assert_eq!(patterns, [Pattern::Broadcast { root: Rank(1) }]);
 }
 
 #[test]

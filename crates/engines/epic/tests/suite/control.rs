@@ -7,7 +7,7 @@ use quincunx_epic::{Agreement, ControlMessage, MAX_DATA_PACKETS, MAX_RANKS, Patt
 fn any_message() -> impl Strategy<Value = ControlMessage> {
     let root = (0..MAX_RANKS).prop_map(Rank);
     let flow = prop_oneof![
-        (0..1_u16 << 8).prop_map(|detail| (Pattern::AllReduce, Agreement::Detail(detail))),
+        (0..1_u16 << 9).prop_map(|detail| (Pattern::AllReduce, Agreement::Detail(detail))),
         root.clone().prop_map(|root| (Pattern::Reduce { root }, Agreement::Follows)),
         root.prop_map(|root| (Pattern::Broadcast { root }, Agreement::Follows)),
     ];
@@ -18,7 +18,10 @@ fn any_message() -> impl Strategy<Value = ControlMessage> {
         data_packets,
         agreement,
     };
+    let data_type = prop::sample::select(DataType::ALL.to_vec());
+    let gather = |(detail, data_type, packets)| ControlMessage::gather(detail, data_type, packets);
     prop_oneof![
+        (0..1_u16 << 8, data_type, 0..=MAX_DATA_PACKETS).prop_map(gather),
         (flow, reduction, 0..=MAX_DATA_PACKETS).prop_map(message),
         (0..1_u32 << 30).prop_map(ControlMessage::confirmation),
     ]
@@ -56,12 +59,23 @@ fn an_all_reduce_says_its_detail_in_place_of_a_root_and_a_confirmation_its_diges
 }
 
 #[test]
-fn an_all_reduce_with_a_root_and_what_does_not_exist_or_is_not_defined_are_not_understood() {
-    let all_reduce_with_root = 1 << 21;
+fn an_all_gather_combines_bits_and_says_the_type_of_its_elements() {
+    let message = ControlMessage::gather(0xa5, DataType::Bf16, 7);
+    assert_eq!(message.encode(), 5 << 27 | 2 << 23 | (1 << 9 | 0xa5) << 13 | 7);
+    assert_eq!(message.reduction, Reduction { op: ReduceOp::BitOr, data_type: DataType::U8 });
+    assert_eq!(message.pattern, Pattern::AllReduce);
+}
+
+#[test]
+fn what_does_not_exist_or_is_not_defined_is_not_understood() {
+    let all_gather_by_sum = 1 << 22;
+    let all_gather_that_scatters = 5 << 27 | 1 << 22 | 1 << 21;
     let eighth_operation = 7 << 27;
     let fourteenth_type = 13 << 23;
     let bits_of_binary32 = 4 << 27;
-    for bits in [all_reduce_with_root, eighth_operation, fourteenth_type, bits_of_binary32] {
+    let bits =
+        [all_gather_by_sum, all_gather_that_scatters, eighth_operation, fourteenth_type, bits_of_binary32];
+    for bits in bits {
         assert_eq!(ControlMessage::decode(bits), None, "{bits:#x}");
     }
 }

@@ -6,7 +6,7 @@ use crate::common::{
 };
 use quincunx_collective::Rank;
 use quincunx_design::Datapath;
-use quincunx_epic::{DropReason, EdgeConfig, GroupConfig, Mode, Pattern};
+use quincunx_epic::{ControlMessage, DropReason, EdgeConfig, GroupConfig, Mode, Pattern};
 use quincunx_units::{Instant, Packets};
 use quincunx_wire::{Endpoint, NakCode, Operation, Position, QpNumber, Syndrome};
 use std::net::IpAddr;
@@ -261,7 +261,11 @@ fn control_messages_and_packets_that_make_no_sense_are_dropped() {
     let nobody = control(Pattern::Reduce { root: Rank(3) }, 1);
     assert_eq!(dropped(&mut switch, 0, 0, nobody), malformed);
     assert_eq!(dropped(&mut switch, 0, 0, Operation::SendOnlyImmediate(u32::MAX >> 2)), malformed);
-    assert_eq!(hear(&mut switch, 0, 0, all_reduce(1), 8).dropped, malformed);
+    // Half an element, more than a packet holds, and a confirmation with data.
+    assert_eq!(hear(&mut switch, 0, 0, all_reduce(1), 6).dropped, malformed);
+    assert_eq!(hear(&mut switch, 0, 0, all_reduce(1), 12).dropped, malformed);
+    let confirmation = Operation::SendOnlyImmediate(ControlMessage::confirmation(5).encode());
+    assert_eq!(hear(&mut switch, 0, 0, confirmation, 4).dropped, malformed);
     // The second is known first; the first would reach into it.
     assert_eq!(hear(&mut switch, 0, 2, all_reduce(1), 0).dropped, [""; 0]);
     assert_eq!(hear(&mut switch, 0, 0, all_reduce(2), 0).dropped, malformed);

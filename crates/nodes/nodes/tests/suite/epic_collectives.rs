@@ -243,6 +243,7 @@ fn seeded(seed: u64) {
         selective: pick(2) == 0,
         run_ahead: pick(3) == 0,
         overlap: pick(4) != 0,
+        eager: pick(3) != 0,
         ..NetworkSetup::tiny(mode)
     };
     let network = Network::new(&shape, setup, Faults { loss: 5, duplication: 2, reordering: 5 }, seed);
@@ -258,10 +259,19 @@ fn seeded(seed: u64) {
     run_overlapping(network, &collectives, reduction, if setup.overlap { depth } else { 1 });
 }
 
+/// A number that the environment sets.
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| {
+        text.parse().unwrap_or_else(|_| panic!("expected a number as {name}, found {text}"))
+    })
+}
+
+/// `QUINCUNX_SEEDS=1000000 cargo test --release -p quincunx-nodes a_thousand_seeds` runs a million, and `QUINCUNX_FIRST_SEED` begins elsewhere.
 #[test]
 fn a_thousand_seeds_of_loss_reordering_and_duplication_end_right() {
-    let failed: Vec<_> =
-        (0..1_000).filter(|&seed| std::panic::catch_unwind(|| seeded(seed)).is_err()).collect();
+    let first = number("QUINCUNX_FIRST_SEED", 0);
+    let seeds = first..first + number("QUINCUNX_SEEDS", 1_000);
+    let failed: Vec<_> = seeds.filter(|&seed| std::panic::catch_unwind(|| seeded(seed)).is_err()).collect();
     assert!(
         failed.is_empty(),
         "replay with: QUINCUNX_SEED=<seed> cargo test -p quincunx-nodes one_seed, for {failed:?}"
@@ -273,10 +283,6 @@ fn a_thousand_seeds_of_loss_reordering_and_duplication_end_right() {
 /// failure names its seed, which `QUINCUNX_FIRST_SEED=<seed> QUINCUNX_SEEDS=1` replays.
 #[test]
 fn all_primitives_in_all_modes_are_right_under_faults() {
-    let number = |name: &str, default: u64| {
-        std::env::var(name)
-            .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
-    };
     let first = number("QUINCUNX_FIRST_SEED", 0);
     for seed in first..first + number("QUINCUNX_SEEDS", 200) {
         for mode in MODES {

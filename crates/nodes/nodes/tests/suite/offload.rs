@@ -45,6 +45,7 @@ fn host(synchronize_psn: bool) -> (Host<Numbers>, RecordingSink) {
         window: Messages::new(window),
         run_ahead: false,
         overlap: false,
+        eager: false,
         confirm: true,
         synchronize_psn,
         window_in_packets: synchronize_psn,

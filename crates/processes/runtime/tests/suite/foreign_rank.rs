@@ -28,6 +28,8 @@ const FOREIGN: u16 = 1;
 const LIMIT: Duration = Duration::from_secs(60);
 /// Of a rank's vector: the last packet of a message and the last of all are no full ones.
 const BYTES: usize = 33 * 1024 + 12;
+/// Of one that begins in its control message, and of one that is all in it.
+const SHORT: [usize; 2] = [2 * 1024 + 8, 12];
 const ROUNDS: u16 = 4;
 
 /// What all ranks run, one after the other, and what each has.
@@ -48,9 +50,10 @@ fn jobs() -> Vec<Job> {
         for &collective in &collectives {
             let data_type = [DataType::F32, DataType::I32][usize::from(round % 2)];
             let reduction = Reduction { op: ReduceOp::Sum, data_type };
+            let bytes = [BYTES, SHORT[0], SHORT[1]][usize::from(round % 3)];
             let salt = jobs.len() as u16 % 16 * RANKS;
             let inputs: Vec<_> =
-                (0..RANKS).map(|rank| exact(RankNumber(salt + rank), BYTES, reduction)).collect();
+                (0..RANKS).map(|rank| exact(RankNumber(salt + rank), bytes, reduction)).collect();
             let outputs = reference(collective, reduction, &inputs);
             jobs.push(Job { collective, reduction, inputs, outputs });
         }

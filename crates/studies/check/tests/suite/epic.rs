@@ -40,6 +40,33 @@ fn every_mode_does_every_primitive_with_a_loss_a_late_frame_and_a_copy() {
     let rules = Exploration { duplicates: 1, delays: 1, ..lossy() };
     for mode in MODES {
         for collective in PRIMITIVES {
+            for eager in [false, true] {
+                assert_right(
+                    &group_setup(mode, &[collective], "star-2", 1, &[("group.eager", eager)]),
+                    rules,
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_control_message_carries_and_what_follows_it_are_right_together() {
+    let parameters: [(&str, Value); 2] = [("group.message", 2.into()), ("group.mtu", "8B".into())];
+    for mode in MODES {
+        for collective in PRIMITIVES {
+            let mut setup = setup(mode, collective, "star-2", 2);
+            parameters.clone().into_iter().for_each(|(key, value)| setup.scenario.set(key, value));
+            assert_right(&setup, lossy());
+        }
+    }
+}
+
+#[test]
+fn a_short_reduce_scatter_and_all_gather_are_right_with_a_loss_a_late_frame_and_a_copy() {
+    let rules = Exploration { duplicates: 1, delays: 1, ..lossy() };
+    for mode in MODES {
+        for collective in [Collective::ReduceScatter, Collective::AllGather] {
             assert_right(&setup(mode, collective, "star-2", 1), rules);
         }
     }

@@ -25,7 +25,7 @@ const fn setting(name: &'static str, values: &'static [(&'static str, Plain)]) -
 }
 
 /// All of them. A design is run in those of which it has all parameters; each parameter of a design is in one at least, or in [`FIXED`].
-pub(crate) const SETTINGS: [Setting; 27] = [
+pub(crate) const SETTINGS: [Setting; 28] = [
     setting("as it is", &[]),
     setting("going back", &[("group.selective", No)]),
     setting("messages", &[("group.message", Number(2))]),
@@ -42,6 +42,7 @@ pub(crate) const SETTINGS: [Setting; 27] = [
     setting("standard verbs", &[("group.standard_verbs", Yes)]),
     setting("checked", &[("group.verify", Yes)]),
     setting("in turn", &[("group.overlap", No)]),
+    setting("control first", &[("group.eager", No)]),
     setting("chunk", &[("hosts.chunk", Text("4B")), ("hosts.window", Number(2))]),
     setting("lockstep", &[("hosts.lockstep", Yes)]),
     setting("at rank 0", &[("hosts.barrier_at_root", Yes)]),

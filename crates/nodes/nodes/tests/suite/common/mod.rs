@@ -95,6 +95,8 @@ pub struct NetworkSetup {
     pub selective: bool,
     pub run_ahead: bool,
     pub overlap: bool,
+    /// Short vectors travel in their control message.
+    pub eager: bool,
     /// Time-out of ranks.
     pub retry_timeout: Duration,
     /// Ranks' queue pairs are the kernel's.
@@ -114,6 +116,7 @@ impl NetworkSetup {
             selective: false,
             run_ahead: false,
             overlap: true,
+            eager: true,
             retry_timeout: Duration::from_micros(300),
             kernels: false,
             channels: 1,
@@ -147,6 +150,7 @@ impl NetworkSetup {
                 reproducible,
                 run_ahead,
                 overlap: self.overlap,
+                eager: self.eager,
                 standard_verbs: self.kernels,
                 ..Default::default()
             },

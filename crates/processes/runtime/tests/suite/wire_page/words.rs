@@ -26,7 +26,8 @@ fn immediates() -> String {
         data_packets,
         agreement,
     };
-    let (follows, barrier, further) = (Agreement::Follows, 1 << (Terms::BITS + 1), 1 << Terms::BITS);
+    let (follows, scatter) = (Agreement::Follows, 1 << (Terms::BITS + 2));
+    let (barrier, further) = (1 << (Terms::BITS + 1), 1 << Terms::BITS);
     let max = Reduction { op: ReduceOp::Max, data_type: DataType::I32 };
     let broadcast = Collective::Broadcast { root: Rank(2) };
     let digest = request(broadcast, ReduceOp::Sum, DataType::I32).digest(4096, DIGEST_BITS);
@@ -39,6 +40,11 @@ fn immediates() -> String {
             "AllReduce, sum of f32, as many packets as can be, and further ones follow",
             message(Pattern::AllReduce, sum(DataType::F32), MAX_DATA_PACKETS, Agreement::Detail(further)),
         ),
+        (
+            "ReduceScatter of a short vector, sum of f32, 3 packets",
+            message(Pattern::AllReduce, sum(DataType::F32), 3, Agreement::Detail(scatter)),
+        ),
+        ("AllGather of a short vector of bf16, all in it", ControlMessage::gather(0, DataType::Bf16, 0)),
         ("Barrier", message(Pattern::AllReduce, sum(DataType::F32), 0, Agreement::Detail(barrier))),
         (
             "Reduce to rank 3, maximum of i32, 1 packet",
