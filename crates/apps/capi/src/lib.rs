@@ -306,6 +306,13 @@ pub unsafe extern "C" fn qxDetach(endpoint: *mut qxEndpoint) -> Status {
     })
 }
 
+/// `qxEndpointRank`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qxEndpointRank(endpoint: *mut qxEndpoint, place: *mut c_int) -> Status {
+    // SAFETY: as the header says.
+    call(|| unsafe { put(place, attached(endpoint)?.options().rank.into(), "a place for the rank") })
+}
+
 /// The ranks of a group.
 unsafe fn members(ranks: *const c_int, nranks: usize) -> Result<Vec<u16>, CommError> {
     if ranks.is_null() || nranks == 0 {
@@ -429,6 +436,18 @@ pub unsafe extern "C" fn qxCommDestroy(comm: *mut qxComm) -> Status {
         let together = group.barrier();
         let closed = endpoint.close();
         together.and(closed)
+    })
+}
+
+/// `qxCommAbort`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qxCommAbort(comm: *mut qxComm) -> Status {
+    call(|| {
+        // SAFETY: as the header says.
+        unsafe { group(comm) }?.group.abort();
+        // SAFETY: it was made here, and the caller gives it up.
+        drop(unsafe { Box::from_raw(comm) });
+        Ok(())
     })
 }
 
