@@ -4,22 +4,12 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
-
-#define QX_NO_CALLED_AT
-#include <quincunx.h>
 
 /* How long ranks wait for each other to make a group, and one that leaves for the others, in seconds. */
 #define MEET_SECONDS 60
 #define LEAVE_SECONDS 2
 
 static const char *const TIMEOUT = "NCCL_QUINCUNX_TIMEOUT";
-
-/* The process's place in its job, from the first question for devices on. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool has_tried = false;
-static qxEndpoint_t endpoint = NULL;
-static int job_rank = -1;
 
 struct collective;
 
@@ -51,32 +41,9 @@ static double meet_seconds(void) {
   return limit > 0 && limit < MEET_SECONDS ? limit : MEET_SECONDS;
 }
 
-static bool is_attached(void) {
-  pthread_mutex_lock(&lock);
-  if (!has_tried && has_manager()) {
-    has_tried = true;
-    if (qxAttach(&endpoint) != qxSuccess || qxEndpointRank(endpoint, &job_rank) != qxSuccess) {
-      endpoint = NULL;
-      say(__FILE__, __LINE__, "CollNet is left out: %s", qxGetLastError());
-    }
-  }
-  pthread_mutex_unlock(&lock);
-  return endpoint != NULL;
-}
-
 static ncclResult_t coll_init(ncclDebugLogger_t with) {
   log_by(with);
   return ncclSuccess;
-}
-
-static ncclResult_t coll_devices(int *count) {
-  *count = is_attached();
-  return ncclSuccess;
-}
-
-static ncclResult_t coll_listen(int device, void *handle, void **listener) {
-  if (!is_attached()) return FAIL(ncclInternalError, "expected an endpoint, found none; CollNet has no device");
-  return listen_as(device, job_rank, handle, listener);
 }
 
 /* A socket between rank 0 and another one, which waits for either no longer than they may take to meet. */
@@ -132,14 +99,14 @@ static bool join(const int *members, coll_comm_t *comm, bool are_all_here, const
     int32_t is_made;
   } group = {.is_made = 0};
   if (comm->rank == 0) {
-    group.is_made = are_all_here && qxMakeGroup(endpoint, members, comm->ranks, &group.id) == qxSuccess;
+    group.is_made = are_all_here && qxMakeGroup(attached(), members, comm->ranks, &group.id) == qxSuccess;
     if (are_all_here && !group.is_made) say(__FILE__, __LINE__, "%s", qxGetLastError());
   }
   char is_joined = 0, have_all = 1;
   for (int peer = 0; peer < comm->ranks; peer++)
     if (sockets[peer] >= 0 && !exchange(sockets[peer], &group, sizeof group, comm->rank == 0)) have_all = 0;
   if (have_all && group.is_made) {
-    is_joined = qxCommInitGroup(&comm->group, endpoint, members, comm->ranks, group.id) == qxSuccess;
+    is_joined = qxCommInitGroup(&comm->group, attached(), members, comm->ranks, group.id) == qxSuccess;
     if (!is_joined) say(__FILE__, __LINE__, "%s", qxGetLastError());
   }
   /* All hear of one that has not, so that none waits for it. */
@@ -363,9 +330,9 @@ static ncclResult_t coll_close(void *opaque) {
 __attribute__((visibility("default"))) const ncclCollNet_v8_t ncclCollNetPlugin_v8 = {
     .name = "quincunx",
     .init = coll_init,
-    .devices = coll_devices,
+    .devices = count_devices,
     .getProperties = get_properties,
-    .listen = coll_listen,
+    .listen = listen_at,
     .connect = coll_connect,
     .reduceSupport = coll_reduce_support,
     .regMr = register_memory,

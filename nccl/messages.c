@@ -42,21 +42,10 @@ static ncclResult_t close_connection(void *opaque) {
   return ncclSuccess;
 }
 
+/* Without a manager NCCL takes the next network. */
 static ncclResult_t net_init(ncclDebugLogger_t with) {
   log_by(with);
-  if (!has_manager()) return ncclSystemError;
-  if (!has_address())
-    return FAIL(ncclSystemError, "expected an address that leads to the manager in QUINCUNX_MANAGER, found none; set QUINCUNX_ADDRESS");
-  return ncclSuccess;
-}
-
-static ncclResult_t net_devices(int *count) {
-  *count = environment("QUINCUNX_MANAGER") != NULL;
-  return ncclSuccess;
-}
-
-static ncclResult_t net_listen(int device, void *handle, void **listener) {
-  return listen_as(device, -1, handle, listener);
+  return attached() != NULL ? ncclSuccess : ncclSystemError;
 }
 
 static ncclResult_t net_connect(int device, void *opaque, void **made, ncclNetDeviceHandle_v8_t **send_device) {
@@ -200,9 +189,9 @@ static ncclResult_t net_test(void *opaque, int *done, int *size) {
 __attribute__((visibility("default"))) const ncclNet_v8_t ncclNetPlugin_v8 = {
     .name = "quincunx",
     .init = net_init,
-    .devices = net_devices,
+    .devices = count_devices,
     .getProperties = get_properties,
-    .listen = net_listen,
+    .listen = listen_at,
     .connect = net_connect,
     .accept = net_accept,
     .regMr = register_memory,

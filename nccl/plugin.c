@@ -1,16 +1,13 @@
 /* What both of NCCL's tables have. */
 #include "plugin.h"
 
-#include <ifaddrs.h>
-#include <netdb.h>
+#include <arpa/inet.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/random.h>
 #include <time.h>
-
-/* How long a stranger may take to say who it is. */
-#define HELLO_SECONDS 5
 
 static ncclDebugLogger_t logger = NULL;
 
@@ -42,70 +39,38 @@ socklen_t length_of(const address_t *address) {
   return address->any.sa_family == AF_INET6 ? sizeof address->v6 : sizeof address->v4;
 }
 
-static bool resolve(const char *host, const char *port, int flags, address_t *found) {
-  struct addrinfo hints = {.ai_socktype = SOCK_DGRAM, .ai_flags = flags}, *list;
-  if (getaddrinfo(host, port, &hints, &list) != 0) return false;
-  memcpy(found, list->ai_addr, list->ai_addrlen);
-  freeaddrinfo(list);
-  return true;
-}
-
-static bool of_interface(const char *name, address_t *found) {
-  struct ifaddrs *all;
-  bool is_found = false;
-  if (getifaddrs(&all) != 0) return false;
-  for (struct ifaddrs *each = all; each != NULL; each = each->ifa_next) {
-    if (each->ifa_addr == NULL || strcmp(each->ifa_name, name) != 0) continue;
-    int family = each->ifa_addr->sa_family;
-    /* One of IPv4 goes before. */
-    if (family != AF_INET && (family != AF_INET6 || is_found)) continue;
-    memcpy(found, each->ifa_addr, family == AF_INET ? sizeof found->v4 : sizeof found->v6);
-    is_found = true;
-    if (family == AF_INET) break;
+qxEndpoint_t attached(void) {
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  static bool has_tried = false;
+  static qxEndpoint_t endpoint = NULL;
+  pthread_mutex_lock(&lock);
+  if (!has_tried) {
+    has_tried = true;
+    if (environment("QUINCUNX_MANAGER") == NULL) {
+      say(__FILE__, __LINE__, "expected a manager in QUINCUNX_MANAGER, found none: NCCL's own networks are used; "
+                              "start one (quincunx manager), and set it");
+    } else if (qxAttach(&endpoint) != qxSuccess) {
+      endpoint = NULL;
+      say(__FILE__, __LINE__, "NCCL's own networks are used: %s", qxGetLastError());
+    }
   }
-  freeifaddrs(all);
-  return is_found;
+  qxEndpoint_t found = endpoint;
+  pthread_mutex_unlock(&lock);
+  return found;
 }
 
-/* The one from which the first manager is reached. */
-static bool towards_manager(address_t *found) {
-  char host[256];
-  snprintf(host, sizeof host, "%.*s", (int)strcspn(environment("QUINCUNX_MANAGER"), ","), environment("QUINCUNX_MANAGER"));
-  char *colon = strrchr(host, ':'), *name = host;
-  if (colon == NULL) return false;
-  *colon = 0;
-  if (*name == '[') *strchrnul(++name, ']') = 0;
-  address_t manager;
-  socklen_t length = sizeof *found;
-  if (!resolve(name, colon + 1, 0, &manager)) return false;
-  int fd = socket(manager.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return false;
-  bool is_found = connect(fd, &manager.any, length_of(&manager)) == 0 && getsockname(fd, &found->any, &length) == 0;
-  close(fd);
-  return is_found;
+ncclResult_t count_devices(int *count) {
+  *count = attached() != NULL;
+  return ncclSuccess;
 }
 
+/* The address of this rank's frames, which others reach. */
 static bool own_address(address_t *found) {
-  const char *address = environment("QUINCUNX_ADDRESS"), *interface = environment("QUINCUNX_INTERFACE");
+  char text[INET6_ADDRSTRLEN];
   memset(found, 0, sizeof *found);
-  bool is_found = address != NULL     ? resolve(address, NULL, AI_NUMERICHOST, found)
-                  : interface != NULL ? of_interface(interface, found)
-                                      : towards_manager(found);
-  if (is_found) found->v4.sin_port = 0; /* at the same place in IPv6 */
-  return is_found;
-}
-
-bool has_address(void) {
-  address_t address;
-  return own_address(&address);
-}
-
-bool has_manager(void) {
-  static bool is_said = false;
-  if (environment("QUINCUNX_MANAGER") != NULL) return true;
-  if (!__atomic_exchange_n(&is_said, true, __ATOMIC_RELAXED))
-    say(__FILE__, __LINE__, "expected a manager in QUINCUNX_MANAGER, found none: NCCL's own networks are used; start one (quincunx manager) and set it");
-  return false;
+  if (attached() == NULL || qxEndpointAddress(attached(), text, sizeof text) != qxSuccess) return false;
+  found->any.sa_family = strchr(text, ':') == NULL ? AF_INET : AF_INET6;
+  return inet_pton(found->any.sa_family, text, found->any.sa_family == AF_INET ? (void *)&found->v4.sin_addr : &found->v6.sin6_addr) == 1;
 }
 
 ncclResult_t get_properties(int device, ncclNetProperties_v8_t *properties) {
@@ -154,24 +119,31 @@ bool covers(const void *mhandle, const void *data, size_t size) {
 
 _Static_assert(sizeof(handle_t) <= NCCL_NET_HANDLE_MAXSIZE, "a handle that NCCL has room for");
 
+/* Who has come and not said all yet. */
+typedef struct {
+  int fd;
+  hello_t hello;
+  size_t heard;
+} guest_t;
+
+#define GUESTS 16
+
 typedef struct {
   int fd;
   uint64_t cookie;
-  /* Who has come and not said all yet. */
-  int guest;
-  hello_t hello;
-  size_t heard;
-  double until;
+  /* A stranger may say nothing for ever, a rank may take its time; of too many the one that has come first goes. */
+  guest_t guests[GUESTS];
+  unsigned next;
 } listener_t;
 
-ncclResult_t listen_as(int device, int32_t rank, void *opaque, void **made) {
+ncclResult_t listen_at(int device, void *opaque, void **made) {
   if (device != 0) return FAIL(ncclInternalError, "expected device 0, found %d", device);
-  handle_t handle = {.rank = rank};
+  handle_t handle = {0};
   socklen_t length = sizeof handle.at;
   listener_t *listener = calloc(1, sizeof *listener);
   if (listener == NULL) return out_of_memory();
-  bool is_known = own_address(&handle.at);
-  listener->guest = -1;
+  bool is_known = own_address(&handle.at) && qxEndpointRank(attached(), &handle.rank) == qxSuccess;
+  for (int i = 0; i < GUESTS; i++) listener->guests[i].fd = -1;
   listener->fd = is_known ? socket(handle.at.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0) : -1;
   if (listener->fd < 0 || bind(listener->fd, &handle.at.any, length_of(&handle.at)) != 0 || listen(listener->fd, SOMAXCONN) != 0 ||
       getsockname(listener->fd, &handle.at.any, &length) != 0 || getrandom(&handle.cookie, sizeof handle.cookie, 0) != sizeof handle.cookie) {
@@ -189,7 +161,8 @@ ncclResult_t listen_as(int device, int32_t rank, void *opaque, void **made) {
 
 ncclResult_t close_listener(void *opaque) {
   listener_t *listener = opaque;
-  if (listener->guest >= 0) close(listener->guest);
+  for (int i = 0; i < GUESTS; i++)
+    if (listener->guests[i].fd >= 0) close(listener->guests[i].fd);
   close(listener->fd);
   free(listener);
   return ncclSuccess;
@@ -207,28 +180,27 @@ static void prepare(int fd) {
 
 int next_guest(void *opaque, int32_t *rank) {
   listener_t *listener = opaque;
-  for (;;) {
-    if (listener->guest < 0) {
-      listener->guest = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-      if (listener->guest < 0) return -1;
-      listener->heard = 0;
-      listener->until = now() + HELLO_SECONDS;
-    }
-    char *rest = (char *)&listener->hello + listener->heard;
-    ssize_t count = recv(listener->guest, rest, sizeof listener->hello - listener->heard, 0);
-    if (count > 0) listener->heard += count;
-    int guest = listener->guest;
-    if (listener->heard == sizeof listener->hello && listener->hello.cookie == listener->cookie) {
-      listener->guest = -1;
-      prepare(guest);
-      *rank = listener->hello.rank;
-      return guest;
-    }
-    bool waits = listener->heard < sizeof listener->hello && (count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR)));
-    if (waits && now() < listener->until) return -1;
-    close(guest);
-    listener->guest = -1;
+  for (int fd; (fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;) {
+    guest_t *guest = &listener->guests[listener->next++ % GUESTS];
+    if (guest->fd >= 0) close(guest->fd);
+    *guest = (guest_t){.fd = fd};
   }
+  for (int i = 0; i < GUESTS; i++) {
+    guest_t *guest = &listener->guests[i];
+    if (guest->fd < 0) continue;
+    int fd = guest->fd;
+    ssize_t count = recv(fd, (char *)&guest->hello + guest->heard, sizeof guest->hello - guest->heard, 0);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (count > 0 && (guest->heard += count) < sizeof guest->hello) continue;
+    guest->fd = -1;
+    if (count > 0 && guest->hello.cookie == listener->cookie) {
+      prepare(fd);
+      *rank = guest->hello.rank;
+      return fd;
+    }
+    close(fd);
+  }
+  return -1;
 }
 
 int socket_to(const handle_t *handle, int flags) {

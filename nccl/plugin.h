@@ -12,6 +12,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* Where a collective is called is a line of the program that calls NCCL, which nobody here knows. */
+#define QX_NO_CALLED_AT
+#include <quincunx.h>
+
 #include "net_v8.h"
 
 /* One line through NCCL's log. */
@@ -24,11 +28,11 @@ void log_by(ncclDebugLogger_t with);
 double now(void);
 /* A variable; NULL if it is empty, too. */
 const char *environment(const char *name);
-/* Whether the environment names a manager; says so once if not. */
-bool has_manager(void);
-/* Whether there is an address for this rank's messages. */
-bool has_address(void);
 
+/* The process's place in its job, from the first question for it on; NULL if there is none, why is said once then. It stays: NCCL does not say
+ * when it is done for good. */
+qxEndpoint_t attached(void);
+ncclResult_t count_devices(int *count);
 ncclResult_t get_properties(int device, ncclNetProperties_v8_t *properties);
 /* Of host memory; `covers` says so if NCCL uses what it has not registered. */
 ncclResult_t register_memory(void *comm, void *data, size_t size, int type, void **mhandle);
@@ -47,8 +51,8 @@ socklen_t length_of(const address_t *address);
 typedef struct {
   uint64_t cookie; /* who knows it is no stranger */
   address_t at;
-  int32_t rank; /* of the job; -1: of no interest */
-  void *begun;  /* the connection that a connect has begun, at the process that connects */
+  int rank;    /* of the job */
+  void *begun; /* the connection that a connect has begun, at the process that connects */
 } handle_t;
 
 /* What comes first on a connection. */
@@ -58,7 +62,7 @@ typedef struct {
   int32_t unused;
 } hello_t;
 
-ncclResult_t listen_as(int device, int32_t rank, void *handle, void **listener);
+ncclResult_t listen_at(int device, void *handle, void **listener);
 ncclResult_t close_listener(void *listener);
 /* The next one that has said the cookie, or -1 if there is none yet. Does not wait. */
 int next_guest(void *listener, int32_t *rank);

@@ -3,6 +3,7 @@
 NCCL itself needs GPUs. `make test` runs it where a compiler of C is (Debian: g++ brings one).
 """
 
+import json
 import os
 import re
 import signal
@@ -39,7 +40,6 @@ class Nccl(unittest.TestCase):
         subprocess.run(["cc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", HERE / "loader.c", "-o", cls.loader, "-ldl"], check=True)
         # What else a test says of them is its own.
         cls.environment = {name: value for name, value in os.environ.items() if not name.startswith(("QUINCUNX_", "NCCL_", "LD_"))}
-        cls.environment["QUINCUNX_NOTICE"] = "0s"
 
     def setUp(self) -> None:
         self.place = self.folder / self._testMethodName
@@ -97,13 +97,31 @@ class Nccl(unittest.TestCase):
         return self.expect_right(test, self.start(test, ranks, manager, **more), dead)
 
     def hold_message(self, test: str, ranks: int = 2, dead: int | None = None) -> list[str]:
-        # Messages need the manager's address alone.
-        return self.hold(test, ranks, "127.0.0.1:4790", dead)
+        return self.hold(test, ranks, self.manager(), dead, QUINCUNX_SWITCHES="0")
 
-    def hold_in_switch(self, test: str, groups: list[int], ranks: int = 2, dead: int | None = None, **more: str) -> list[str]:
+    def await_file(self, name: str, started: list[subprocess.Popen]) -> None:
+        end = time.monotonic() + LIMIT_SECONDS
+        while not (self.place / name).exists() and started[0].poll() is None:
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.005)
+
+    def expect_in_network(self, collectives: int, manager: str, started: list[subprocess.Popen]) -> None:
+        """When rank 0 says that it is ready: so many collectives were in the network, and none among hosts."""
+        self.await_file("ready", started)
+        ask = [self.target / "quincunx", "group", "show", "1", "--manager", manager, "--json"]
+        ran = json.loads(subprocess.run(ask, text=True, capture_output=True, check=True).stdout)["group"]["ran"]
+        self.assertEqual([ran[where]["collectives"] for where in ("in_network", "among_hosts")], [collectives, 0])
+        (self.place / "seen").touch()
+
+    def hold_in_switch(
+        self, test: str, groups: list[int], ranks: int = 2, dead: int | None = None, collectives: int | None = None, **more: str
+    ) -> list[str]:
         """Holds it, and that groups of so many ranks were in the switch, and none among hosts."""
         manager, _, said = self.fabric()
-        logs = self.hold(test, ranks, manager, dead, **more)
+        started = self.start(test, ranks, manager, **more)
+        if collectives is not None:
+            self.expect_in_network(collectives, manager, started)
+        logs = self.expect_right(test, started, dead)
         self.assertEqual([int(ranks) for ranks in re.findall(r"group installed .*ranks=(\d)", said.read_text())], groups, said.read_text())
         self.assertNotIn("among its hosts", "".join(logs))
         return logs
@@ -152,10 +170,10 @@ class Nccl(unittest.TestCase):
         logs = self.hold("no_manager", ranks=1)
         self.expect_lines(logs[0], "expected a manager in QUINCUNX_MANAGER, found none: NCCL's own networks are used")
 
-    def test_where_the_library_cannot_attach_messages_alone_are_offered(self) -> None:
+    def test_where_the_library_cannot_attach_nothing_is_offered_and_that_is_said_once(self) -> None:
         # It would wait half a minute for a manager that is not there.
-        logs = self.hold("unattached", 1, "127.0.0.1:4790", QUINCUNX_DESIGN="none-such")
-        self.expect_lines(logs[0], "CollNet is left out: expected")
+        logs = self.hold("no_manager", 1, "127.0.0.1:4790", QUINCUNX_DESIGN="none-such")
+        self.expect_lines(logs[0], "NCCL's own networks are used: expected")
 
     def test_without_a_switch_no_rank_has_a_communicator(self) -> None:
         logs = self.hold("no_switch", 3, self.manager(), NCCL_QUINCUNX_TIMEOUT="5", QUINCUNX_SWITCHES="0")
@@ -171,7 +189,7 @@ class Nccl(unittest.TestCase):
     # Collectives.
 
     def test_sums_are_right_to_the_bit_in_the_switch_with_many_under_way(self) -> None:
-        for log in self.hold_in_switch("allreduce", [4], ranks=4):
+        for log in self.hold_in_switch("allreduce", [4], ranks=4, collectives=3 * 8 + 12 * 4):
             self.expect_lines(log)
 
     def test_communicators_at_once_and_one_after_the_other_leave_nothing_behind(self) -> None:
@@ -179,7 +197,8 @@ class Nccl(unittest.TestCase):
             self.expect_lines(log)
 
     def test_allgather_and_reducescatter_in_windows_are_right(self) -> None:
-        for log in self.hold_in_switch("windows", [3], ranks=3):
+        # A window has a Broadcast or Reduce for each rank whose part is in it, but one of all parts.
+        for log in self.hold_in_switch("windows", [3], ranks=3, collectives=2 * (3 + 5 + 1)):
             self.expect_lines(log)
 
     def test_what_is_not_supported_is_refused_and_nothing_begins(self) -> None:
@@ -191,10 +210,7 @@ class Nccl(unittest.TestCase):
     def test_sums_go_on_when_the_switch_dies(self) -> None:
         manager, switch, said = self.fabric()
         started = self.start("switch_dies", 2, manager)
-        end = time.monotonic() + LIMIT_SECONDS
-        while not (self.place / "ready").exists() and started[0].poll() is None:
-            self.assertLess(time.monotonic(), end)
-            time.sleep(0.01)
+        self.await_file("ready", started)
         switch.kill()
         switch.wait()
         (self.place / "killed").touch()

@@ -99,6 +99,8 @@ qxResult_t qxAttach(qxEndpoint_t *endpoint);
 qxResult_t qxDetach(qxEndpoint_t endpoint);
 /* This process among the job's, from zero. */
 qxResult_t qxEndpointRank(qxEndpoint_t endpoint, int *rank);
+/* The address of this process's frames, as text: at most `size` bytes of it with the zero at its end. */
+qxResult_t qxEndpointAddress(qxEndpoint_t endpoint, char *text, size_t size);
 qxResult_t qxMakeGroup(qxEndpoint_t endpoint, const int *ranks, size_t nranks, qxGroupId *id);
 qxResult_t qxCommInitGroup(qxComm_t *comm, qxEndpoint_t endpoint, const int *ranks, size_t nranks, qxGroupId id);
 
