@@ -111,8 +111,9 @@ ncclResult_t deregister_memory(void *comm, void *mhandle) {
 bool covers(const void *mhandle, const void *data, size_t size) {
   const registration_t *of = mhandle;
   if (size == 0) return true;
-  size_t begin = of == NULL ? 0 : (size_t)((const char *)data - of->data);
-  bool is_within = of != NULL && (const char *)data >= of->data && begin <= of->size && size <= of->size - begin;
+  /* Before the first byte this is more than any size. */
+  size_t begin = of == NULL ? 0 : (uintptr_t)data - (uintptr_t)of->data;
+  bool is_within = of != NULL && begin <= of->size && size <= of->size - begin;
   if (!is_within) say(__FILE__, __LINE__, "expected registered memory, found %zu bytes at %p outside of it", size, data);
   return is_within;
 }
@@ -178,29 +179,34 @@ static void prepare(int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
 }
 
+/* Hears a guest: whether it has said all, and is no stranger. Strangers are sent away. */
+static bool is_heard_out(const listener_t *listener, guest_t *guest) {
+  ssize_t count = recv(guest->fd, (char *)&guest->hello + guest->heard, sizeof guest->hello - guest->heard, 0);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  if (count > 0 && (guest->heard += count) < sizeof guest->hello) return false;
+  if (count > 0 && guest->hello.cookie == listener->cookie) return true;
+  close(guest->fd);
+  guest->fd = -1;
+  return false;
+}
+
 int next_guest(void *opaque, int32_t *rank) {
   listener_t *listener = opaque;
-  for (int fd; (fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;) {
-    guest_t *guest = &listener->guests[listener->next++ % GUESTS];
-    if (guest->fd >= 0) close(guest->fd);
-    *guest = (guest_t){.fd = fd};
-  }
-  for (int i = 0; i < GUESTS; i++) {
-    guest_t *guest = &listener->guests[i];
-    if (guest->fd < 0) continue;
-    int fd = guest->fd;
-    ssize_t count = recv(fd, (char *)&guest->hello + guest->heard, sizeof guest->hello - guest->heard, 0);
-    if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (count > 0 && (guest->heard += count) < sizeof guest->hello) continue;
-    guest->fd = -1;
-    if (count > 0 && guest->hello.cookie == listener->cookie) {
+  for (;;) {
+    for (guest_t *guest = listener->guests; guest < listener->guests + GUESTS; guest++) {
+      int fd = guest->fd;
+      if (fd < 0 || !is_heard_out(listener, guest)) continue;
+      guest->fd = -1;
       prepare(fd);
       *rank = guest->hello.rank;
       return fd;
     }
-    close(fd);
+    int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) return -1;
+    guest_t *place = &listener->guests[listener->next++ % GUESTS];
+    if (place->fd >= 0) close(place->fd);
+    *place = (guest_t){.fd = fd};
   }
-  return -1;
 }
 
 int socket_to(const handle_t *handle, int flags) {

@@ -86,12 +86,18 @@ static void barrier(void) {
   all_gather(&mine, all, 1);
 }
 
+/* Descriptors that are open, when nothing opens or closes one any more: the library has threads of its own. */
 static int descriptors(void) {
-  int count = 0;
-  DIR *all = opendir("/proc/self/fd");
-  while (readdir(all) != NULL) count++;
-  closedir(all);
-  return count;
+  int before = -1;
+  for (int same = 0; same < 5; usleep(10000)) {
+    int count = 0;
+    DIR *all = opendir("/proc/self/fd");
+    while (readdir(all) != NULL) count++;
+    closedir(all);
+    same = count == before ? same + 1 : 0;
+    before = count;
+  }
+  return before;
 }
 
 /* Messages. */
@@ -307,26 +313,55 @@ static void test_nobody_listens(void) {
   CHECK(descriptors() == before, "descriptors are left");
 }
 
+/* A connection of somebody who has seen the handle: where the address and the cookie are is the plugin's. */
+static int dial(const char *handle) {
+  struct sockaddr_in at;
+  memcpy(&at, handle + 8, sizeof at);
+  CHECK(at.sin_family == AF_INET, "an address of family %d", at.sin_family);
+  int fd = socket(AF_INET, SOCK_STREAM, 0);
+  CHECK(connect(fd, (struct sockaddr *)&at, sizeof at) == 0, "no connection");
+  return fd;
+}
+
+static void expect_nobody(void *listener) {
+  void *made;
+  for (int i = 0; i < 10; i++) {
+    OK(net->accept(listener, &made, NULL));
+    CHECK(made == NULL, "a stranger is taken for a rank");
+  }
+}
+
 /* Whoever does not know the cookie is not taken for a rank; those that say nothing keep no rank out, be they many. */
 static void test_strangers(void) {
-  enum { SILENT = 40 };
+  enum { MANY = 40 };
   pair_t pair = {0};
-  char mine[NCCL_NET_HANDLE_MAXSIZE], hello[16] = "GET / HTTP/1.1\r";
+  char mine[NCCL_NET_HANDLE_MAXSIZE], stranger[16] = "GET / HTTP/1.1\r", hello[16] = {0};
+  int before = descriptors(), all[MANY];
   OK(net->listen(0, mine, &pair.listener));
-  /* The address is where the plugin puts it; a scanner would find it by the port. */
-  struct sockaddr_in at;
-  memcpy(&at, mine + 8, sizeof at);
-  CHECK(at.sin_family == AF_INET, "an address of family %d", at.sin_family);
-  for (int i = 0; i < SILENT; i++) {
-    int stranger = socket(AF_INET, SOCK_STREAM, 0);
-    CHECK(connect(stranger, (struct sockaddr *)&at, sizeof at) == 0, "no connection");
-    if (i % 8 == 0) CHECK(send(stranger, hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello, "nothing sent");
-    if (i % 8 == 1) CHECK(send(stranger, hello, 3, MSG_NOSIGNAL) == 3 && shutdown(stranger, SHUT_WR) == 0, "nothing sent");
+  memcpy(hello, mine, 8);
+  for (int i = 0; i < MANY; i++) {
+    all[i] = dial(mine);
+    if (i % 8 == 0) CHECK(send(all[i], stranger, 16, MSG_NOSIGNAL) == 16, "nothing sent");
+    if (i % 8 == 1) CHECK(send(all[i], hello, 3, MSG_NOSIGNAL) == 3 && shutdown(all[i], SHUT_WR) == 0, "nothing sent");
   }
-  for (int i = 0; i < 10; i++) {
-    OK(net->accept(pair.listener, &pair.recv, NULL));
-    CHECK(pair.recv == NULL, "a stranger is taken for a rank");
+  expect_nobody(pair.listener);
+  /* One that knows it is heard to its end. */
+  int slow = dial(mine);
+  CHECK(send(slow, hello, 8, MSG_NOSIGNAL) == 8, "nothing sent");
+  expect_nobody(pair.listener);
+  CHECK(send(slow, hello + 8, 8, MSG_NOSIGNAL) == 8, "nothing sent");
+  while (pair.recv == NULL) OK(net->accept(pair.listener, &pair.recv, NULL));
+  OK(net->closeRecv(pair.recv));
+  for (int i = 0; i < MANY; i++) close(all[i]);
+  close(slow);
+  /* Many at once are all ranks. */
+  for (int i = 0; i < MANY; i++) CHECK(send(all[i] = dial(mine), hello, 16, MSG_NOSIGNAL) == 16, "nothing sent");
+  for (int i = 0; i < MANY; i++) {
+    for (pair.recv = NULL; pair.recv == NULL;) OK(net->accept(pair.listener, &pair.recv, NULL));
+    OK(net->closeRecv(pair.recv));
+    close(all[i]);
   }
+  pair.recv = NULL;
   while (pair.send == NULL) OK(net->connect(0, mine, &pair.send, NULL));
   while (pair.recv == NULL) OK(net->accept(pair.listener, &pair.recv, NULL));
   unsigned char byte = 7, got = 0;
@@ -336,6 +371,9 @@ static void test_strangers(void) {
   OK(net->irecv(pair.recv, 1, &to, &one, &tag, &of_recv, &received));
   while (!done) OK(net->test(received, &done, NULL));
   CHECK(got == 7, "got %d", got);
+  close_ring(&pair);
+  OK(net->closeListen(pair.listener));
+  CHECK(descriptors() == before, "%d descriptors before, %d after", before, descriptors());
 }
 
 static void test_registration(void) {
@@ -417,6 +455,7 @@ int main(int argc, char **argv) {
     TESTS[i].run();
     /* NCCL unloads it with its last communicator; the threads behind it go on. */
     dlclose(library);
+    CHECK(dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD) != NULL, "the plugin is gone, with threads that run in it");
     printf("%s: right\n", argv[3]);
     return 0;
   }

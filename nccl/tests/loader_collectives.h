@@ -196,6 +196,7 @@ static void test_communicators(void) {
     OK(coll->closeColl(again.comm));
   }
   CHECK(descriptors() == before, "%d descriptors before, %d after", before, descriptors());
+  show();
 }
 
 /* AllGather and ReduceScatter in windows of all parts, as NCCL's proxy cuts them: some end in the midst of a part, one has all. */
@@ -204,7 +205,7 @@ static void test_windows(void) {
   static const size_t SIZES[WINDOWS] = {COUNT * 4, 7000 * 4, 0}; /* a part, more than one, all of them */
   size_t part = COUNT * 4, whole = part * ranks;
   expect_device();
-  member_t world = connect_all(0);
+  member_t world = connect_all(1);
   unsigned char *mine = malloc(whole), *all = malloc(whole), *expected = malloc(whole), *result = malloc(part), *expected_part = malloc(part);
   void *of_mine = register_at(&world, mine, whole), *of_all = register_at(&world, all, whole), *of_result = register_at(&world, result, part);
   for (int kind = 0; kind < 2; kind++) {
@@ -285,7 +286,26 @@ static void test_unsupported(void) {
   /* None of these has begun anything. */
   reduction_t after = all_reduce(&world, 100, ncclFloat32, ncclSum, 1);
   expect_all(&after, 1, "sum after errors");
+  /* What the other ranks may have begun meanwhile is out of step from then on. */
+  REDUCE(ncclInvalidArgument, data, data + 1, 4, ncclInt32, ncclSum, of_data, of_data);
+  REDUCE(ncclInvalidArgument, data, other, 4, ncclInt32, ncclSum, of_data, of_other);
+  CHECK(request == NULL, "a request beside an error");
   OK(coll->closeColl(world.comm));
+}
+
+/* One that closes waits until the others do, so that nobody misses an answer of a process that has gone; but not for long. */
+static void test_leave(void) {
+  expect_device();
+  for (int late = 0; late < 2; late++) {
+    member_t world = connect_all(0);
+    barrier();
+    double began = now();
+    if (rank == 1) usleep(late ? 4000000 : 500000);
+    OK(coll->closeColl(world.comm));
+    double took = now() - began;
+    if (rank == 0) CHECK(late ? took > 1 && took < 3.5 : took > 0.4 && took < 1.9, "%g s until it is closed", took);
+    barrier();
+  }
 }
 
 /* Of each two ranks that cannot have a group both hear of it, and soon. */
@@ -299,6 +319,33 @@ static void expect_no_group(bool comes) {
 }
 static void test_no_switch(void) { expect_no_group(true); }
 static void test_rank_stays_away(void) { expect_no_group(rank != 1); }
+
+/* Rank 1 comes, hears of the group, and cannot join it: the others hear of that, and the group is given back. */
+static void test_rank_cannot_join(void) {
+  struct {
+    unsigned group[2];
+    int32_t is_made;
+  } heard;
+  char hello[16] = {0}, mine[NCCL_NET_HANDLE_MAXSIZE], all[64 * NCCL_NET_HANDLE_MAXSIZE], no = 0, verdict = 1;
+  member_t none;
+  void *listener;
+  expect_device();
+  if (rank != 1) {
+    FAILS(ncclSystemError, try_connect_all(&none, 0, true));
+  } else {
+    OK(coll->listen(0, mine, &listener));
+    all_gather(mine, all, sizeof mine);
+    memcpy(hello, all, 8);
+    hello[8] = 1;
+    int fd = dial(all);
+    CHECK(send(fd, hello, 16, MSG_NOSIGNAL) == 16 && recv(fd, &heard, sizeof heard, MSG_WAITALL) == sizeof heard, "no word of a group");
+    CHECK(heard.is_made == 1, "no group");
+    CHECK(send(fd, &no, 1, MSG_NOSIGNAL) == 1 && recv(fd, &verdict, 1, MSG_WAITALL) == 1 && verdict == 0, "no verdict");
+    close(fd);
+    OK(coll->closeListen(listener));
+  }
+  show();
+}
 
 static void expect_broken(member_t *world) {
   float data[4] = {0};
@@ -395,6 +442,7 @@ static void test_disagreement(void) {
 
 #define COLLECTIVE_TESTS                                                                                                                   \
   {"allreduce", test_allreduce, false}, {"communicators", test_communicators, false}, {"windows", test_windows, false},                      \
-      {"unsupported", test_unsupported, false}, {"no_switch", test_no_switch, false}, {"rank_stays_away", test_rank_stays_away, false},      \
+      {"unsupported", test_unsupported, false}, {"leave", test_leave, false}, {"no_switch", test_no_switch, false}, {"rank_stays_away", test_rank_stays_away, false},      \
+      {"rank_cannot_join", test_rank_cannot_join, false},      \
       {"rank_dies", test_rank_dies, false}, {"switch_dies", test_switch_dies, false}, {"abandoned", test_abandoned, false},                  \
       {"late", test_late, false}, {"disagreement", test_disagreement, false}

@@ -105,21 +105,34 @@ class Nccl(unittest.TestCase):
             self.assertLess(time.monotonic(), end)
             time.sleep(0.005)
 
+    def ask(self, manager: str, *question: str) -> dict:
+        asked = subprocess.run([self.target / "quincunx", "group", *question, "--manager", manager, "--json"], text=True, capture_output=True, check=True)
+        return json.loads(asked.stdout)
+
+    def expect_no_group(self, manager: str, started: list[subprocess.Popen]) -> None:
+        """When rank 0 says that it is ready: the manager soon has none, though all processes are there."""
+        self.await_file("ready", started)
+        end = time.monotonic() + 10
+        while groups := self.ask(manager, "list")["groups"]:
+            self.assertLess(time.monotonic(), end, groups)
+        (self.place / "seen").touch()
+
     def expect_in_network(self, collectives: int, manager: str, started: list[subprocess.Popen]) -> None:
         """When rank 0 says that it is ready: so many collectives were in the network, and none among hosts."""
         self.await_file("ready", started)
-        ask = [self.target / "quincunx", "group", "show", "1", "--manager", manager, "--json"]
-        ran = json.loads(subprocess.run(ask, text=True, capture_output=True, check=True).stdout)["group"]["ran"]
+        ran = self.ask(manager, "show", "1")["group"]["ran"]
         self.assertEqual([ran[where]["collectives"] for where in ("in_network", "among_hosts")], [collectives, 0])
         (self.place / "seen").touch()
 
     def hold_in_switch(
         self, test: str, groups: list[int], ranks: int = 2, dead: int | None = None, collectives: int | None = None, **more: str
     ) -> list[str]:
-        """Holds it, and that groups of so many ranks were in the switch, and none among hosts."""
+        """Holds it, and that groups of so many ranks were in the switch, and none among hosts. Of collectives, zero is that no group is left."""
         manager, _, said = self.fabric()
         started = self.start(test, ranks, manager, **more)
-        if collectives is not None:
+        if collectives == 0:
+            self.expect_no_group(manager, started)
+        elif collectives is not None:
             self.expect_in_network(collectives, manager, started)
         logs = self.expect_right(test, started, dead)
         self.assertEqual([int(ranks) for ranks in re.findall(r"group installed .*ranks=(\d)", said.read_text())], groups, said.read_text())
@@ -186,6 +199,10 @@ class Nccl(unittest.TestCase):
         logs = self.hold("rank_stays_away", 3, manager, NCCL_QUINCUNX_TIMEOUT="1")
         self.assertIn("expected all of 3 ranks to come to rank 0", logs[0])
 
+    def test_if_a_rank_cannot_join_no_rank_has_a_communicator_and_no_group_is_left(self) -> None:
+        logs = self.hold_in_switch("rank_cannot_join", [3], ranks=3, collectives=0)
+        self.assertIn("expected a group of 3 ranks in the network, found none", logs[2])
+
     # Collectives.
 
     def test_sums_are_right_to_the_bit_in_the_switch_with_many_under_way(self) -> None:
@@ -193,7 +210,7 @@ class Nccl(unittest.TestCase):
             self.expect_lines(log)
 
     def test_communicators_at_once_and_one_after_the_other_leave_nothing_behind(self) -> None:
-        for log in self.hold_in_switch("communicators", [2] * 8):
+        for log in self.hold_in_switch("communicators", [2] * 8, collectives=0):
             self.expect_lines(log)
 
     def test_allgather_and_reducescatter_in_windows_are_right(self) -> None:
@@ -203,6 +220,9 @@ class Nccl(unittest.TestCase):
 
     def test_what_is_not_supported_is_refused_and_nothing_begins(self) -> None:
         self.hold_in_switch("unsupported", [2])
+
+    def test_a_rank_that_closes_waits_for_the_others_but_not_for_long(self) -> None:
+        self.hold_in_switch("leave", [2, 2])
 
     def test_a_rank_that_dies_is_an_error_at_the_others(self) -> None:
         self.hold_in_switch("rank_dies", [3], ranks=3, dead=1)
