@@ -340,20 +340,26 @@ static void test_strangers(void) {
   OK(net->listen(0, mine, &pair.listener));
   memcpy(hello, mine, 8);
   for (int i = 0; i < MANY; i++) {
-    all[i] = dial(mine);
-    if (i % 8 == 0) CHECK(send(all[i], stranger, 16, MSG_NOSIGNAL) == 16, "nothing sent");
-    if (i % 8 == 1) CHECK(send(all[i], hello, 3, MSG_NOSIGNAL) == 3 && shutdown(all[i], SHUT_WR) == 0, "nothing sent");
+    int wrong = dial(mine);
+    if (i % 2 == 0) CHECK(send(wrong, stranger, 16, MSG_NOSIGNAL) == 16, "nothing sent");
+    else CHECK(send(wrong, hello, 3, MSG_NOSIGNAL) == 3 && shutdown(wrong, SHUT_WR) == 0, "nothing sent");
+    close(wrong);
   }
   expect_nobody(pair.listener);
-  /* One that knows it is heard to its end. */
+  for (int i = 0; i < MANY; i++) all[i] = dial(mine);
+  expect_nobody(pair.listener);
+  /* One that knows it is heard to its end, though another comes meanwhile. */
   int slow = dial(mine);
   CHECK(send(slow, hello, 8, MSG_NOSIGNAL) == 8, "nothing sent");
+  expect_nobody(pair.listener);
+  int silent = dial(mine);
   expect_nobody(pair.listener);
   CHECK(send(slow, hello + 8, 8, MSG_NOSIGNAL) == 8, "nothing sent");
   while (pair.recv == NULL) OK(net->accept(pair.listener, &pair.recv, NULL));
   OK(net->closeRecv(pair.recv));
   for (int i = 0; i < MANY; i++) close(all[i]);
   close(slow);
+  close(silent);
   /* Many at once are all ranks. */
   for (int i = 0; i < MANY; i++) CHECK(send(all[i] = dial(mine), hello, 16, MSG_NOSIGNAL) == 16, "nothing sent");
   for (int i = 0; i < MANY; i++) {
