@@ -46,7 +46,7 @@ static ncclResult_t coll_init(ncclDebugLogger_t with) {
   return ncclSuccess;
 }
 
-/* A socket between rank 0 and another one, which waits for either no longer than they may take to meet. */
+/* Sends or receives all of it; false if the peer goes, or takes too long. */
 static bool exchange(int fd, void *data, size_t size, bool sends) {
   for (size_t moved = 0; moved < size;) {
     char *rest = (char *)data + moved;

@@ -11,16 +11,16 @@ typedef struct {
   struct connection *of;
   bool is_used, is_done;
   char *data;
-  header_t header; /* as it is sent; of a receiver what is expected, the size at most, until the sender's has come */
-  header_t heard;
+  header_t header; /* what is sent; of a receiver what is expected, the size at most */
+  header_t heard;  /* what has come */
   size_t moved; /* header and data */
 } message_t;
 
 typedef struct connection {
   int fd;
   bool is_sender;
-  ncclResult_t error; /* of no use any more */
-  unsigned first, next; /* of those under way */
+  ncclResult_t error;   /* of no use any more */
+  unsigned first, next; /* those under way */
   message_t messages[NCCL_NET_MAX_REQUESTS];
 } connection_t;
 
