@@ -41,6 +41,11 @@ openmpi: ## The component of Open MPI 4.1 by which MPI programs use switches: ta
 	$(CARGO) build --release -p quincunx-capi
 	$(PYTHON) openmpi/build.py "$${CARGO_TARGET_DIR:-target}/release"
 
+.PHONY: nccl
+nccl: ## NCCL's plugin, by which CollNet runs in switches: target/release/nccl
+	$(CARGO) build --release -p quincunx-capi
+	$(PYTHON) nccl/build.py "$${CARGO_TARGET_DIR:-target}/release"
+
 .PHONY: test-openmpi
 test-openmpi: ## mpi4py's tests and hpcc, unchanged, through a switch (apt-get install openmpi-bin libopenmpi-dev python3-mpi4py hpcc; ten minutes)
 	$(PYTHON) tools/python_environment.py python/quincunx/tests/requirements.txt openmpi/tests/suites.py -v

@@ -243,6 +243,7 @@ CHECKS = [
     Check("tests", read_cargo, [*TEST, "--workspace", *FEATURES, "--", "--show-output"], by_clippy=True),
     Check("python package", read_unittest, [*PACKAGE, "-m", "unittest", "discover", "-v", "-s", "python/quincunx/tests"], by_clippy=True),
     Check("open mpi", read_unittest, [*PACKAGE, "-m", "unittest", "discover", "-v", "-s", "openmpi/tests"], by_clippy=True),
+    Check("nccl", read_unittest, [*PACKAGE, "-m", "unittest", "discover", "-v", "-s", "nccl/tests"], by_clippy=True),
     Check("examples", read_unittest, [*EXAMPLES, "-m", "unittest", "discover", "-v", "-s", "examples/tests"], by_clippy=True),
 ]
 

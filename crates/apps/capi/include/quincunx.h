@@ -87,6 +87,9 @@ qxResult_t qxCommSplit(qxComm_t comm, int color, int key, qxComm_t *newcomm);
  * switches and its queue pairs are free. Of the last communicator of a process it waits for the others, and leaves the network with
  * them: every rank calls it when nothing is under way. */
 qxResult_t qxCommDestroy(qxComm_t comm);
+/* Gives the communicator up, whatever is under way: that ends with qxRemoteError here, before this returns, and at the other ranks. No buffer
+ * is read or written any more. Requests are freed by qxWait, as ever. */
+qxResult_t qxCommAbort(qxComm_t comm);
 
 /* For libraries that have communicators of their own, of any of a job's ranks. qxAttach joins the job, by the environment as qxCommInit does,
  * and waits for no other rank; qxDetach leaves it, and waits for none: nothing may be under way. One of a group's ranks calls qxMakeGroup
@@ -94,6 +97,10 @@ qxResult_t qxCommDestroy(qxComm_t comm);
  * A communicator that is destroyed while the process is attached waits for nobody. */
 qxResult_t qxAttach(qxEndpoint_t *endpoint);
 qxResult_t qxDetach(qxEndpoint_t endpoint);
+/* This process among the job's, from zero. */
+qxResult_t qxEndpointRank(qxEndpoint_t endpoint, int *rank);
+/* The address of this process's frames, as text: at most `size` bytes of it with the zero at its end. */
+qxResult_t qxEndpointAddress(qxEndpoint_t endpoint, char *text, size_t size);
 qxResult_t qxMakeGroup(qxEndpoint_t endpoint, const int *ranks, size_t nranks, qxGroupId *id);
 qxResult_t qxCommInitGroup(qxComm_t *comm, qxEndpoint_t endpoint, const int *ranks, size_t nranks, qxGroupId id);
 

@@ -150,6 +150,23 @@ unsafe fn put<T>(place: *mut T, value: T, what: &str) -> Result<(), CommError> {
     Ok(())
 }
 
+/// As much of a text as there is room for, with a zero at its end.
+unsafe fn put_text(place: *mut c_char, size: usize, text: &str) -> Result<(), CommError> {
+    if place.is_null() || size == 0 {
+        return Err(misuse("room for a text", "none"));
+    }
+    let mut length = text.len().min(size - 1);
+    while !text.is_char_boundary(length) {
+        length -= 1;
+    }
+    // SAFETY: the caller has room for so many bytes, and one more.
+    unsafe {
+        std::ptr::copy_nonoverlapping(text.as_ptr(), place.cast(), length);
+        place.add(length).write(0);
+    }
+    Ok(())
+}
+
 /// So many elements of a rank's part, in each of `parts`.
 fn bytes(count: usize, element: DataType, parts: usize) -> Result<usize, CommError> {
     let whole = count.checked_mul(element.size()).and_then(|part| part.checked_mul(parts));
@@ -306,6 +323,24 @@ pub unsafe extern "C" fn qxDetach(endpoint: *mut qxEndpoint) -> Status {
     })
 }
 
+/// `qxEndpointRank`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qxEndpointRank(endpoint: *mut qxEndpoint, place: *mut c_int) -> Status {
+    // SAFETY: as the header says.
+    call(|| unsafe { put(place, attached(endpoint)?.options().rank.into(), "a place for the rank") })
+}
+
+/// `qxEndpointAddress`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qxEndpointAddress(
+    endpoint: *mut qxEndpoint,
+    text: *mut c_char,
+    size: usize,
+) -> Status {
+    // SAFETY: as the header says.
+    call(|| unsafe { put_text(text, size, &attached(endpoint)?.address().to_string()) })
+}
+
 /// The ranks of a group.
 unsafe fn members(ranks: *const c_int, nranks: usize) -> Result<Vec<u16>, CommError> {
     if ranks.is_null() || nranks == 0 {
@@ -432,6 +467,18 @@ pub unsafe extern "C" fn qxCommDestroy(comm: *mut qxComm) -> Status {
     })
 }
 
+/// `qxCommAbort`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qxCommAbort(comm: *mut qxComm) -> Status {
+    call(|| {
+        // SAFETY: as the header says.
+        unsafe { group(comm) }?.group.abort();
+        // SAFETY: it was made here, and the caller gives it up.
+        drop(unsafe { Box::from_raw(comm) });
+        Ok(())
+    })
+}
+
 /// `qxCommCount`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qxCommCount(comm: *mut qxComm, count: *mut c_int) -> Status {
@@ -461,21 +508,8 @@ pub unsafe extern "C" fn qxCommSetTimeout(comm: *mut qxComm, seconds: f64) -> St
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qxCommWaits(comm: *mut qxComm, text: *mut c_char, size: usize) -> Status {
     call(|| {
-        if text.is_null() || size == 0 {
-            return Err(misuse("room for a text", "none"));
-        }
         // SAFETY: as the header says.
-        let waits = unsafe { group(comm) }?.group.waits()?.to_string();
-        let mut length = waits.len().min(size - 1);
-        while !waits.is_char_boundary(length) {
-            length -= 1;
-        }
-        // SAFETY: the caller has room for so many bytes, and one more.
-        unsafe {
-            std::ptr::copy_nonoverlapping(waits.as_ptr(), text.cast(), length);
-            text.add(length).write(0);
-        }
-        Ok(())
+        unsafe { put_text(text, size, &group(comm)?.group.waits()?.to_string()) }
     })
 }
 

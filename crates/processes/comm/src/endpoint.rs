@@ -270,6 +270,23 @@ impl Endpoint {
         self.0.has_released.store(true, Ordering::Release);
     }
 
+    /// Ends what is under way in groups of this rank, gives them back, and has the manager end them for the others.
+    pub(crate) fn abort(&self, groups: [GroupId; 2]) {
+        for group in groups {
+            let (answer, answered) = channel();
+            self.command(Command::Abort { group, answer });
+            // A thread that has gone has ended everything.
+            let _ = answered.recv();
+        }
+        if self.check_process().is_ok() {
+            for group in groups {
+                // A manager that does not answer tells the others by its silence.
+                let _ = self.0.client.destroy_group(group);
+            }
+        }
+        self.0.has_released.store(true, Ordering::Release);
+    }
+
     /// Waits until the manager has heard of the groups that this rank has given back: what they held is free for the next one.
     pub(crate) fn settle(&self) {
         if self.0.has_released.swap(false, Ordering::AcqRel) {

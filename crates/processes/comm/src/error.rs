@@ -32,6 +32,14 @@ impl CommError {
         Self::Endpoint("expected an endpoint that runs, found it closed; attach again".into())
     }
 
+    /// What was under way in a group that this rank has given up.
+    pub(crate) fn aborted() -> Self {
+        Self::Group(
+            "expected the end of a collective, found its group aborted by this rank; make another group"
+                .into(),
+        )
+    }
+
     /// Nor of one of the process that has forked this one: its thread is there.
     pub(crate) fn forked() -> Self {
         Self::Endpoint(

@@ -207,6 +207,16 @@ impl Group {
         self.0.close();
     }
 
+    /// Gives the group up: what is under way ends with an error, here before this returns, at the other ranks when the manager has told them.
+    /// No buffer of the group's operations is read or written any more. The group is given back, as by [`close`](Self::close).
+    pub fn abort(&self) {
+        let Inner { endpoint, numbers, is_closed, .. } = &*self.0;
+        is_closed.store(true, Ordering::Release);
+        if let Some(numbers) = numbers {
+            endpoint.abort(*numbers);
+        }
+    }
+
     /// Whether it was given back.
     pub fn is_closed(&self) -> bool {
         self.0.is_closed.load(Ordering::Acquire)

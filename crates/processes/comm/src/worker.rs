@@ -43,6 +43,8 @@ pub(crate) enum Command {
     Count { answer: Sender<EndpointTraffic> },
     /// To begin nothing more in a group, and to give it back when what is under way there has ended.
     Release { group: GroupId },
+    /// To end what is under way in a group with an error, to give it back, and to answer then.
+    Abort { group: GroupId, answer: Sender<()> },
     /// To answer when the manager is being told of all groups that were to be given back before and had nothing under way.
     Flush { answer: Sender<()> },
     /// To give all groups back, to answer peers until these are gone, and to end; after the deadline in any case. What is `left` of them after
@@ -239,6 +241,13 @@ impl Worker {
                 let _ = answer.send(count);
             }
             Command::Release { group } => self.release(group),
+            Command::Abort { group, answer } => {
+                self.end_group(group, CommError::aborted());
+                self.give_back(group);
+                self.rank.abandon(group);
+                // Who asks may have gone.
+                let _ = answer.send(());
+            }
             Command::Flush { answer } => {
                 // Who asks may have gone.
                 let _ = answer.send(());
@@ -539,7 +548,7 @@ pub(crate) fn refuse(command: Command, error: &CommError) -> bool {
         }
         // Whoever waits for an answer asks for the reason himself.
         Command::Count { answer } => drop(answer),
-        Command::Flush { answer } => drop(answer),
+        Command::Flush { answer } | Command::Abort { answer, .. } => drop(answer),
         Command::Release { .. } => {}
         Command::Close { .. } => return true,
     }

@@ -92,6 +92,34 @@ fn what_is_under_way_in_a_group_that_is_dropped_goes_on_to_its_end() {
 }
 
 #[test]
+fn what_is_under_way_in_a_group_that_is_aborted_ends_at_all_ranks() {
+    let fabric = LoopbackFabric::with_room_for(3);
+    fabric.run(2, |world| {
+        let part = world.split(0).unwrap();
+        let handle = begin_barrier(&part);
+        if world.rank() == 0 {
+            let late = part.start(
+                Operation::Receive(1, 7),
+                Buffers { source: Box::new(Nothing), sink: Box::new(Eight) },
+            );
+            handle.wait().unwrap();
+            part.abort();
+            let ended = late.unwrap().outcome().expect("an end before the call returns").unwrap_err();
+            assert!(ended.to_string().contains("aborted by this rank"), "{ended}");
+            assert!(matches!(part.barrier(), Err(CommError::Misuse(_))));
+        } else {
+            handle.wait().unwrap();
+            // Of a collective that rank 0 never calls.
+            let ended = begin_barrier(&part).wait().unwrap_err();
+            assert!(matches!(ended, CommError::Group(_)), "{ended}");
+        }
+        // The endpoint goes on.
+        add_up(&world.split(0).unwrap());
+    });
+    fabric.expect_groups(0);
+}
+
+#[test]
 fn messages_of_a_group_that_its_sender_has_dropped_are_received() {
     let fabric = LoopbackFabric::with_room_for(2);
     fabric.run(2, |world| {
