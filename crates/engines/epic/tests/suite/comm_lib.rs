@@ -38,6 +38,7 @@ struct Bench {
     library: CommLib,
     posted: Posted,
     data_type: DataType,
+    terms: Terms,
 }
 
 impl Bench {
@@ -46,6 +47,7 @@ impl Bench {
             library: CommLib::new(config).expect("valid"),
             posted: Posted::default(),
             data_type: DataType::F32,
+            terms: Terms::WHOLE,
         }
     }
 
@@ -60,7 +62,7 @@ impl Bench {
             reduction: Reduction { data_type: self.data_type, ..REDUCTION },
             input: region(input),
             output: region(output),
-            terms: Terms::WHOLE,
+            terms: self.terms,
         };
         self.library.start(Instant::ZERO, request, &mut self.posted).map(|outcome| assert_eq!(outcome, None))
     }
@@ -273,6 +275,22 @@ fn a_short_all_gather_is_an_all_reduce_with_zeros_in_place_of_others_parts() {
     bench.sent();
     assert_eq!(bench.received(12, send.immediate), Some(Outcome::Done));
     assert!(!bench.posted.memory.contains(send.source));
+}
+
+#[test]
+fn a_short_reduce_scatter_and_all_gather_say_their_type_and_terms() {
+    let terms = Terms { averages: true, ..Terms::WHOLE };
+    let said = |collective, input, output| {
+        let mut bench = Bench::new(eager());
+        (bench.data_type, bench.terms) = (DataType::I32, terms);
+        bench.start(collective, input, output).unwrap();
+        bench.announced()[0]
+    };
+    let bits = terms.bits() as u16;
+    assert_eq!(said(Collective::AllGather, 4, 12), ControlMessage::gather(bits, DataType::I32, 0));
+    let scattered = said(Collective::ReduceScatter, 12, 4);
+    assert_eq!(scattered.agreement, Agreement::Detail(1 << 8 | bits));
+    assert_eq!(scattered.reduction.data_type, DataType::I32);
 }
 
 #[test]
