@@ -9,7 +9,7 @@ use crate::{CommError, Counts, Options};
 use quincunx_collective::{Collective, GroupId};
 use quincunx_control::{Encapsulation, GroupRequest, NodeDescription, Role};
 use quincunx_control_grpc::{ClientConfig, ControlClient};
-use quincunx_design::{AnyDesign, Catalog, Demand, FabricKind, Settings, Transport, Value};
+use quincunx_design::{AnyDesign, Catalog, Demand, FabricKind, Placement, Settings, Transport, Value};
 use quincunx_driver_net::{NodeOptions, TransportOptions, Waker};
 use quincunx_fabric::MeshShape;
 use quincunx_runtime::{JoinedGroup, ProcessOptions, Rank, encapsulation};
@@ -242,7 +242,8 @@ impl Endpoint {
         }
     }
 
-    /// Asks the manager for a group of some of the job's ranks that dispatches tokens, by a design's name or by the first that does.
+    /// Asks the manager for a group of some of the job's ranks that dispatches tokens, by a design's name or by the first
+    /// that does so there.
     pub(crate) fn make_for_tokens(
         &self,
         members: &[u16],
@@ -252,19 +253,30 @@ impl Endpoint {
         self.check_process()?;
         self.settle();
         let fabric = FabricKind::Servers;
-        let dispatches =
-            |design: &&'static dyn AnyDesign| design.collectives(fabric).contains(&Collective::Dispatch);
+        let mesh = self.servers(members);
+        let domains = mesh.map_or(1, MeshShape::domains);
+        let ranks = members.len() as u16;
+        let placement = Placement { domains, demand, ..Placement::new(ranks, None, ByteCount::new(0)) };
+        // Not all of them run on one server.
+        let suits = |design: &&'static dyn AnyDesign| {
+            design.collectives(fabric).contains(&Collective::Dispatch)
+                && self
+                    .settings_of_messages(*design)
+                    .is_ok_and(|settings| design.plan(&settings, &placement).is_ok())
+        };
         let found = match design {
             Some(name) => self.0.catalog.find(name, fabric)?,
-            None => self.0.catalog.on(fabric).find(dispatches).ok_or_else(|| {
-                CommError::misuse("a design that dispatches", "none in the catalog", "take another catalog")
+            None => self.0.catalog.on(fabric).find(suits).ok_or_else(|| {
+                let expected =
+                    format!("a design that dispatches {demand:?} on {domains} servers of {ranks} ranks");
+                CommError::misuse(expected, "none", "name one, to hear why not")
             })?,
         };
         let names: Vec<String> = members.iter().map(|rank| self.0.options.node(*rank)).collect();
         let request = GroupRequest {
             settings: self.settings_of_messages(found)?,
             demand,
-            mesh: self.servers(members),
+            mesh,
             ..GroupRequest::new(names, found, ByteCount::new(0))
         };
         let name = self.group_name(members);

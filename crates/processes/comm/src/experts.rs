@@ -40,7 +40,7 @@ pub struct ExpertLayout {
     pub tokens: u32,
     /// Bytes of the longest token.
     pub length: usize,
-    /// What it runs, by name; none: the catalog's first that dispatches between servers.
+    /// What it runs, by name; none: the catalog's first that dispatches on as many servers as there are.
     pub design: Option<String>,
 }
 

@@ -287,6 +287,20 @@ fn misuse_is_refused_in_a_line_and_changes_nothing() {
 }
 
 #[test]
+fn on_one_server_nobody_relays() {
+    LoopbackFabric::with_room_for(4).run(RANKS, |world| {
+        let experts = world.experts(LAYOUT).unwrap();
+        assert_eq!(experts.design(), "direct");
+        out_and_back(&experts, 0, None);
+        let refused =
+            world.experts(ExpertLayout { design: Some("multiwrite".into()), ..LAYOUT }).unwrap_err();
+        let text = refused.to_string();
+        let heard = if world.rank() == 0 { "two domains at least" } else { "rank 0 has said why" };
+        assert!(text.contains(heard) && !text.contains('\n'), "{text}");
+    });
+}
+
+#[test]
 fn experts_that_are_dropped_are_given_back() {
     let fabric = LoopbackFabric::with_room_for(4);
     fabric.run_on_servers(RANKS, SERVER, &[], |world| {
