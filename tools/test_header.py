@@ -9,9 +9,10 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # What an argument of the header's is in Rust.
 TYPES = {
-    "int": "c_int", "double": "f64", "size_t": "usize", "void": "c_void", "char": "c_char", "qxUniqueId": "qxUniqueId",
+    "int": "c_int", "double": "f64", "float": "f32", "size_t": "usize", "void": "c_void", "char": "c_char", "qxUniqueId": "qxUniqueId",
     "qxResult_t": "Status", "qxDataType_t": "c_int", "qxRedOp_t": "c_int", "qxComm_t": "*mut qxComm", "qxRequest_t": "*mut qxRequest",
     "qxEndpoint_t": "*mut qxEndpoint", "qxGroupId": "qxGroupId",
+    "qxExperts_t": "*mut qxExperts", "qxArrived": "qxArrived",
 }
 # What a number of the header's means in Rust.
 ELEMENTS = {
@@ -58,7 +59,7 @@ def numbers(header: str, enum: str) -> dict[str, int]:
 
 class Header(unittest.TestCase):
     header = (ROOT / "crates/apps/capi/include/quincunx.h").read_text()
-    library = (ROOT / "crates/apps/capi/src/lib.rs").read_text()
+    library = "".join((ROOT / "crates/apps/capi/src" / name).read_text() for name in ("lib.rs", "experts.rs"))
 
     def test_it_declares_what_the_library_exports_with_the_same_arguments(self) -> None:
         calls = exported(self.library)

@@ -25,10 +25,11 @@ from quincunx._arrays import described
 from quincunx._calling import calling
 from quincunx._command import InputError
 from quincunx._core import EndpointError, GroupError, __version__
+from quincunx._experts import Dispatched, Experts
 from quincunx.analysis import check, curves, jobs, reproduce, sim, sweep
 
-__all__ = ["EndpointError", "Group", "GroupError", "InputError", "Pending", "__version__", "check", "counts", "curves", "init", "jobs"]
-__all__ += ["reproduce", "shutdown", "sim", "sweep"]
+__all__ = ["Dispatched", "EndpointError", "Experts", "Group", "GroupError", "InputError", "Pending", "__version__", "check", "counts", "curves"]
+__all__ += ["init", "jobs", "reproduce", "sent_to", "shutdown", "sim", "sweep"]
 
 _world: Group | None = None
 _endpoint: _core.Endpoint | None = None
@@ -112,6 +113,15 @@ class Group:
     def split(self, color: int) -> Group:
         """Groups of those that name the same color, in this group's order. Every rank calls it."""
         return Group(self._core.split(color))
+
+    def experts(self, experts: int, top_k: int, tokens: int, length: int, *, design: str | None = None) -> Experts:
+        """Sets the ranks up for `experts` experts, of which rank r hosts the r-th part. Every rank calls it, with the same numbers.
+
+        `top_k`: experts of a token; `tokens`: the most that a rank dispatches at once; `length`: bytes of the longest. `design`: what brings them;
+        the first that suits: to each server (LOCAL_WORLD_SIZE ranks in a row) once, where there are several, "direct" to each rank by itself.
+        Raises ValueError if the numbers make no sense or are not those of the other ranks.
+        """
+        return Experts(self._core.experts(experts, top_k, tokens, length, design), top_k, length)
 
     def waits(self) -> str:
         """Whom its ranks wait for, in words: what `quincunx group waits` prints. For a thread beside one that waits."""
@@ -226,6 +236,11 @@ def shutdown() -> None:
         if not world._core.is_closed:
             world.barrier()
         endpoint.close()
+
+
+def sent_to() -> dict[str, int]:
+    """Of this process: bytes that its node has sent, by the address that they were for, with RoCE's headers."""
+    return {address: sent for address, _, sent in _endpoint.sent_to()} if _endpoint is not None else {}
 
 
 def counts() -> dict[str, float]:

@@ -1,61 +1,16 @@
 //! The module `quincunx._core`: endpoints, groups and handles of `quincunx-comm` for Python. What people call is in the package beside it,
 //! `quincunx/`; here is what must not be in Python: memory, and waits without the interpreter's lock.
 
+mod experts;
+mod handle;
 mod memory;
 
+use experts::{Dispatch, Experts};
+use handle::{EndpointError, GroupError, Handle, named, raised, seconds};
 use memory::{Memory, Pending};
-use pyo3::exceptions::{PyTimeoutError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use quincunx_comm::{
-    Buffers, CallSite, CommError, DataType, Nothing, Op, Operation, Options, ParseNameError, Place, Sink,
-    Source,
-};
-use std::str::FromStr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::Duration;
-
-pyo3::create_exception!(
-    _core,
-    GroupError,
-    pyo3::exceptions::PyRuntimeError,
-    "A rank of the group has died or does not answer, or ranks have called different collectives: the group is of no use any more."
-);
-pyo3::create_exception!(
-    _core,
-    EndpointError,
-    pyo3::exceptions::PyRuntimeError,
-    "The endpoint is closed, or has lost its manager or its socket: none of its groups is of use any more."
-);
-
-fn raised(error: CommError) -> PyErr {
-    let text = error.to_string();
-    match error {
-        CommError::Misuse(_) => PyValueError::new_err(text),
-        CommError::Group(_) => GroupError::new_err(text),
-        CommError::Endpoint(_) => EndpointError::new_err(text),
-        CommError::TimedOut(_) => PyTimeoutError::new_err(text),
-    }
-}
-
-/// A type or an operation by its name.
-fn named<T: FromStr<Err = ParseNameError>>(found: &str, what: &str) -> PyResult<T> {
-    found.parse().map_err(|error: ParseNameError| {
-        PyTypeError::new_err(format!(
-            "expected {what}, one of {}, found \"{found}\"; convert the data, or name another",
-            error.expected
-        ))
-    })
-}
-
-/// How long, from seconds; `None` is the group's own limit.
-fn seconds(limit: f64) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(limit).map_err(|_| {
-        PyValueError::new_err(format!(
-            "expected a time of zero seconds or more, found {limit}; correct the time-out"
-        ))
-    })
-}
+use quincunx_comm::{Buffers, CallSite, DataType, Nothing, Op, Operation, Options, Place, Sink, Source};
 
 /// A process's place in the network.
 #[pyclass(frozen, module = "quincunx._core")]
@@ -141,6 +96,16 @@ impl Endpoint {
         py.detach(|| self.0.close()).map_err(raised)
     }
 
+    /// By the address that frames were for: frames and their bytes, without what is below RoCE's headers.
+    fn sent_to(&self, py: Python<'_>) -> PyResult<Vec<(String, u64, u64)>> {
+        let traffic = py.detach(|| self.0.traffic()).map_err(raised)?;
+        let of = |(address, sent): (&std::net::SocketAddr, &_)| {
+            let quincunx_comm::Traffic { frames, bytes, .. } = sent;
+            (address.ip().to_string(), *frames, *bytes)
+        };
+        Ok(traffic.sent_to.iter().map(of).collect())
+    }
+
     /// Ended operations, copied bytes, seconds of copying, seconds with something under way, reductions done by ranks.
     fn counts(&self) -> (u64, u64, f64, f64) {
         let counts = self.0.counts();
@@ -194,6 +159,21 @@ impl Group {
         py.detach(|| self.0.split(color)).map(Self).map_err(raised)
     }
 
+    /// Sets the ranks up for experts: rank r hosts the r-th part of them.
+    #[pyo3(signature = (experts, top_k, tokens, length, design=None))]
+    fn experts(
+        &self,
+        py: Python<'_>,
+        experts: u16,
+        top_k: u16,
+        tokens: u32,
+        length: usize,
+        design: Option<String>,
+    ) -> PyResult<Experts> {
+        let layout = quincunx_comm::ExpertLayout { experts, top_k, tokens, length, design };
+        py.detach(|| self.0.experts(layout)).map(Experts).map_err(raised)
+    }
+
     /// Whom the ranks wait for, in words.
     fn waits(&self, py: Python<'_>) -> PyResult<String> {
         py.detach(|| self.0.waits()).map(|waits| waits.to_string()).map_err(raised)
@@ -212,7 +192,7 @@ impl Group {
         Pending::ensure_unused(py, Some(&source), None, false)?;
         let handle = self.0.multi_write(&to, tag, Box::new(source.source())).map_err(raised)?;
         Pending::keep(py, &handle, Some(source), None);
-        Ok(Handle { handle, sender: None })
+        Ok(Handle::of(handle))
     }
 
     /// Begins an operation on memory that is given as objects with a buffer, or as (address, bytes, owner). With `queue`, memory that
@@ -284,54 +264,7 @@ impl Group {
             self.0.start_at(site, asked, Buffers { source: from, sink: to }).map_err(raised)?
         };
         Pending::keep(py, &handle, source, sink);
-        Ok(Handle { handle, sender })
-    }
-}
-
-/// Something under way. Its memory is kept until it has ended, whatever becomes of the handle.
-#[pyclass(frozen, module = "quincunx._core")]
-struct Handle {
-    handle: quincunx_comm::Handle,
-    sender: Option<Arc<AtomicU16>>,
-}
-
-#[pymethods]
-impl Handle {
-    /// Waits for the end without the interpreter's lock, looking for signals between waits; whether it has ended.
-    #[pyo3(signature = (timeout=None))]
-    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
-        let end = timeout.map(|limit| seconds(limit).map(quincunx_comm::deadline)).transpose()?;
-        if let Some(outcome) = self.handle.outcome() {
-            return outcome.map(|()| true).map_err(raised);
-        }
-        loop {
-            let step = Duration::from_millis(100);
-            let left =
-                end.map_or(step, |end| end.saturating_duration_since(std::time::Instant::now()).min(step));
-            if let Some(outcome) = py.detach(|| self.handle.wait_for(left)) {
-                return outcome.map(|()| true).map_err(raised);
-            }
-            py.check_signals()?;
-            if end.is_some_and(|end| end <= std::time::Instant::now()) {
-                return Ok(false);
-            }
-        }
-    }
-
-    fn done(&self) -> bool {
-        self.handle.outcome().is_some()
-    }
-
-    /// What it has met, if it has ended badly.
-    fn exception(&self) -> Option<PyErr> {
-        self.handle.outcome().and_then(Result::err).map(raised)
-    }
-
-    /// Who has sent what was received from anybody.
-    #[getter]
-    fn sender(&self) -> Option<u16> {
-        let ended = self.handle.outcome().is_some();
-        self.sender.as_ref().filter(|_| ended).map(|sender| sender.load(Ordering::Relaxed))
+        Ok(Handle::from_anybody(handle, sender))
     }
 }
 
@@ -340,6 +273,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Endpoint>()?;
     module.add_class::<Group>()?;
     module.add_class::<Handle>()?;
+    module.add_class::<Experts>()?;
+    module.add_class::<Dispatch>()?;
     module.add("GroupError", module.py().get_type::<GroupError>())?;
     module.add("EndpointError", module.py().get_type::<EndpointError>())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

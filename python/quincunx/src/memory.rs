@@ -53,6 +53,10 @@ impl Memory {
         })
     }
 
+    pub(crate) const fn length(&self) -> usize {
+        self.length
+    }
+
     fn overlaps(&self, (address, length): (usize, usize)) -> bool {
         self.length > 0
             && length > 0

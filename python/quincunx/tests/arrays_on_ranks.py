@@ -346,7 +346,87 @@ def a_message_to_several_ranks_goes_to_another_server_once(group: quincunx.Group
     assert expected <= sent < expected + 0.2, (group.rank, sent)
 
 
+WIDTH, TOP_K = 6, 3
+
+
+def batch(rank: int) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:
+    """A rank's tokens, their experts of eight and the weights of these; rank 1 has none."""
+    count = 0 if rank == 1 else 7 - rank
+    tokens = numpy.arange(count * WIDTH, dtype=numpy.float32).reshape(count, WIDTH) + 1000 * rank
+    experts = (numpy.arange(count)[:, None] + numpy.array([0, 1, 5]) + rank) % 8
+    weights = numpy.arange(count * TOP_K, dtype=numpy.float32).reshape(count, TOP_K) / 8 + rank
+    return tokens, experts, weights
+
+
+def out_and_back(experts: quincunx.Experts, rank: int, size: int) -> None:
+    tokens, chosen, weights = batch(rank)
+    came = numpy.zeros((experts.room, WIDTH), numpy.float32)
+    dispatched = experts.dispatch(tokens, chosen, weights, output=came, wait=False)
+    dispatched.wait(60.0)
+    expected = [(source, number) for source in range(size) for number, row in enumerate(batch(source)[1]) if any(one in experts.own for one in row)]
+    assert list(zip(dispatched.sources, dispatched.numbers)) == expected and dispatched.count == len(expected)
+    for index, (source, number) in enumerate(expected):
+        whole, all_experts, all_weights = batch(source)
+        assert (came[index] == whole[number]).all() and (dispatched.experts[index] == all_experts[number]).all()
+        assert numpy.allclose(dispatched.weights[index], all_weights[number])
+    scales = [sum(w * (e + 1) for e, w in zip(row, ws) if e in experts.own) for row, ws in zip(dispatched.experts, dispatched.weights)]
+    results = came[: dispatched.count] * numpy.array(scales, numpy.float32).reshape(-1, 1)
+    sums = numpy.empty_like(tokens)
+    experts.combine(dispatched, results, sums)
+    assert numpy.allclose(sums, tokens * (weights * (chosen + 1)).sum(axis=1, keepdims=True), rtol=1e-5), rank
+
+
+def tokens_go_to_the_ranks_of_their_experts_and_come_back_as_sums(group: quincunx.Group) -> None:
+    for design in (None, "direct"):
+        experts = group.experts(8, TOP_K, 7, 4 * WIDTH, design=design)
+        assert experts.design == (design or "multiwrite") and len(experts.own) == 8 // group.size
+        for _ in range(3):
+            out_and_back(experts, group.rank, group.size)
+        experts.close()
+
+
+def a_batch_that_makes_no_sense_is_an_exception_and_changes_nothing(group: quincunx.Group) -> None:
+    expect(ValueError, lambda: group.experts(7, 2, 4, 8))
+    expect(ValueError, lambda: group.experts(8, 2, 4, 8 + 4 * group.rank))
+    experts = group.experts(8, TOP_K, 7, 4 * WIDTH)
+    tokens, came = numpy.zeros((2, WIDTH), numpy.float32), numpy.zeros((experts.room, WIDTH), numpy.float32)
+    for chosen in ([[0, 1, 2], [0, 1, 8]], [[0, 1, 2], [0, 1, -1]], [[0, 1, 2]], [0, 1]):
+        expect(ValueError, lambda chosen=chosen: experts.dispatch(tokens, chosen, output=came))
+    three = [[0, 1, 2], [0, 1, 2]]
+    expect(ValueError, lambda: experts.dispatch(tokens, three, [1.0], output=came))
+    expect(ValueError, lambda: experts.dispatch(tokens, three, output=came[1:]))
+    expect(ValueError, lambda: experts.dispatch(tokens, three, output=came, length=4 * WIDTH + 1))
+    expect(TypeError, lambda: experts.dispatch(tokens, three, output=came.view(numpy.int32)))
+    dispatched = experts.dispatch(tokens, three, output=came)
+    expect(ValueError, lambda: experts.combine(dispatched, came, tokens))
+    expect(ValueError, lambda: experts.combine(dispatched, came[: dispatched.count], tokens, op="avg"))
+    out_and_back(experts, group.rank, group.size)
+    expect(ValueError, lambda: experts.combine(dispatched, came[: dispatched.count], tokens))
+    experts.close()
+    expect(ValueError, lambda: experts.dispatch(tokens, three, output=came))
+
+
+def a_token_goes_to_another_server_once(group: quincunx.Group) -> None:
+    width = 1 << 14
+    tokens = numpy.full((8, width), group.rank, numpy.uint8)
+    address = quincunx._endpoint.address
+    mine = numpy.frombuffer(address.encode().ljust(40), numpy.uint8)
+    group.all_gather(mine, addresses := numpy.empty((group.size, 40), numpy.uint8))
+    far = [bytes(one).decode().strip() for rank, one in enumerate(addresses) if rank // 2 != group.rank // 2]
+    crossed = lambda: sum(sent for address, sent in quincunx.sent_to().items() if address in far)  # noqa: E731
+    # Each token is for all four ranks.
+    for design, expected in (("multiwrite", 1), ("direct", 2)):
+        experts = group.experts(4, 4, 8, width, design=design)
+        before = crossed()
+        experts.dispatch(tokens, [[0, 1, 2, 3]] * 8, output=numpy.empty((experts.room, width), numpy.uint8))
+        times = (crossed() - before) / tokens.nbytes
+        assert expected <= times < expected + 0.2, (design, times)
+
+
 ON_SERVERS_OF_TWO = (
+    tokens_go_to_the_ranks_of_their_experts_and_come_back_as_sums,
+    a_batch_that_makes_no_sense_is_an_exception_and_changes_nothing,
+    a_token_goes_to_another_server_once,
     a_message_to_several_ranks_is_among_the_others_in_order,
     a_message_to_several_ranks_goes_to_another_server_once,
 )

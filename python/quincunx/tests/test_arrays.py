@@ -94,6 +94,15 @@ class OnServers(OnRanks):
     def test_a_message_to_several_ranks_is_among_the_others_in_order(self) -> None:
         self.hold(ranks=4)
 
+    def test_tokens_go_to_the_ranks_of_their_experts_and_come_back_as_sums(self) -> None:
+        self.hold(ranks=4)
+
+    def test_a_batch_that_makes_no_sense_is_an_exception_and_changes_nothing(self) -> None:
+        self.hold(ranks=4)
+
+    def test_a_token_goes_to_another_server_once(self) -> None:
+        self.hold(ranks=4)
+
 
 @needs.modules("numpy")
 @needs.root()
@@ -148,6 +157,10 @@ class InC(OnRanks):
 
     def test_the_example_in_c_compiles_and_adds_up(self) -> None:
         self.assertIn("0 wrong", self.run_on_ranks(self.compiled("all_reduce"), ranks=4))
+
+    def test_tokens_in_c_go_to_their_experts_and_come_back(self) -> None:
+        said = self.run_on_ranks("env", "LOCAL_WORLD_SIZE=2", self.compiled("experts"), ranks=4)
+        self.assertEqual(said.count(" 0 wrong"), 4, said)
 
     def test_the_line_is_told_of_ranks_that_are_waited_for_and_of_those_that_disagree(self) -> None:
         said = self.run_on_ranks(self.compiled("waits"), ranks=2)

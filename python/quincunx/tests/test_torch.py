@@ -1,5 +1,6 @@
 """The backend of torch.distributed, each test on three ranks of a fabric that `quincunx run` starts. `make test-torch` brings torch."""
 
+import json
 import os
 import subprocess
 import sys
@@ -79,6 +80,30 @@ class Torch(OnRanks):
 
     def test_groups_of_a_mesh_work_side_by_side(self) -> None:
         self.hold(ranks=4)
+
+    def test_a_layer_of_experts_has_the_outputs_and_gradients_of_one_process(self) -> None:
+        self.hold(ranks=4)
+
+    def test_a_dispatch_without_a_combine_has_gradients(self) -> None:
+        self.hold(ranks=4)
+
+    def test_a_batch_for_experts_that_makes_no_sense_is_an_exception(self) -> None:
+        self.hold(ranks=4)
+
+    def test_a_group_over_relays_gathers(self) -> None:
+        self.hold(ranks=4, options=("--design", "multiwrite"))
+
+    def test_a_mixture_of_experts_on_two_servers_of_four_has_the_losses_of_one_process(self) -> None:
+        options = ("--steps", "2", "--tokens", "20", "--json")
+        found = json.loads(self.run_on_ranks(sys.executable, str(ROOT / "examples" / "moe" / "train.py"), *options, ranks=8))
+        relayed, direct = found["designs"]["multiwrite"], found["designs"]["direct"]
+        for counts in (relayed, direct):
+            self.assertLess(counts["losses"][1], counts["losses"][0])
+            self.assertLess(counts["apart"], 1e-4)
+        if not self.everywhere:
+            # A token crosses once where it is for ranks of the other server, or once for each of them; headers and acknowledges come with it.
+            factor = direct["dispatch_bytes"] / relayed["dispatch_bytes"]
+            self.assertAlmostEqual(factor, relayed["to_ranks"] / relayed["to_servers"], delta=0.4)
 
     def test_inference_by_parts_gives_the_tokens_of_the_whole_model(self) -> None:
         program = ROOT / "examples" / "gpt" / "infer.py"

@@ -21,6 +21,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 import quincunx.torch
 from quincunx import flight_recorder
 from quincunx.torch import _quantization, hooks
+from quincunx.torch.experts import Experts
 
 VECTORS = json.loads((Path(__file__).resolve().parents[3] / "vectors" / "quantization.json").read_text())
 
@@ -440,7 +441,105 @@ def groups_of_a_mesh_work_side_by_side(rank: int, size: int) -> None:
     torch.testing.assert_close(trained(sharded, inputs), trained(alone, inputs))
 
 
+def layer(tokens: torch.Tensor, experts: torch.Tensor, weights: torch.Tensor, scales: torch.Tensor, own: range) -> torch.Tensor:
+    """What those experts make of tokens that have chosen them: a bend, weighed."""
+    here = torch.tensor([[one in own for one in row] for row in experts.tolist()]).reshape(weights.shape)
+    return torch.tanh(tokens) * (scales[experts] * weights * here).sum(dim=1, keepdim=True)
+
+
+def tokens_for_experts(rank: int, kind: torch.dtype = torch.float64) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Of a rank: rank 1 has none."""
+    random = torch.Generator().manual_seed(rank)
+    count = 0 if rank == 1 else 5 - rank
+    tokens = torch.randn(count, 6, generator=random, dtype=kind)
+    weights = torch.rand(count, 3, generator=random, dtype=kind)
+    experts = torch.stack([torch.randperm(8, generator=random)[:3] for _ in range(count)]) if count else torch.empty(0, 3, dtype=torch.int64)
+    return tokens.requires_grad_(), experts, weights.requires_grad_()
+
+
+def a_layer_of_experts_has_the_outputs_and_gradients_of_one_process(rank: int, size: int) -> None:
+    for design in (None, "direct"):
+        net = Experts(8, 3, 8, 6, dtype=torch.float64, design=design)
+        scales = (torch.arange(8, dtype=torch.float64) + 1).requires_grad_()
+        alone_scales = scales.detach().clone().requires_grad_()
+        # Two layers with other routes, so that the way back of the first is not the last one that the network has seen.
+        tokens, experts, weights = tokens_for_experts(rank)
+        again = (experts + 3) % 8
+        came = net.dispatch(tokens, experts, weights)
+        assert came.sources.tolist() == sorted(came.sources.tolist()) and not (came.sources == 1).any()
+        first = net.combine(came, layer(came.tokens, came.experts, came.weights, scales, net.own))
+        came = net.dispatch(first, again, weights)
+        second = net.combine(came, layer(came.tokens, came.experts, came.weights, scales, net.own))
+        (second * second).sum().backward()
+        alone, alone_weights = (one.detach().clone().requires_grad_() for one in (tokens, weights))
+        middle = layer(alone, experts, alone_weights, alone_scales, range(8))
+        expected = layer(middle, again, alone_weights, alone_scales, range(8))
+        torch.testing.assert_close(first, middle)
+        torch.testing.assert_close(second, expected)
+        (expected * expected).sum().backward()
+        torch.testing.assert_close(tokens.grad, alone.grad)
+        torch.testing.assert_close(weights.grad, alone_weights.grad)
+        # Of an expert the gradient is where it is, over the tokens of all.
+        dist.all_reduce(alone_scales.grad)
+        torch.testing.assert_close(scales.grad[net.own.start : net.own.stop], alone_scales.grad[net.own.start : net.own.stop])
+        assert (scales.grad[: net.own.start] == 0).all()
+        net.close()
+
+
+def a_dispatch_without_a_combine_has_gradients(rank: int, size: int) -> None:
+    net = Experts(8, 3, 8, 6, dtype=torch.float64)
+    tokens, experts, weights = tokens_for_experts(rank)
+    came = [net.dispatch(tokens, (experts + step) % 8, weights) for step in (0, 1, 5)]
+    (sum((one.tokens * (step + 1)).sum() for step, one in enumerate(came)) + came[0].weights.sum()).backward()
+    ranks = [[len({(one + step) % 8 // (8 // size) for one in row}) for step in (0, 1, 5)] for row in experts.tolist()]
+    times = torch.tensor([[a + 2 * b + 3 * c] for a, b, c in ranks], dtype=torch.float64).reshape(-1, 1)
+    assert torch.equal(tokens.grad, times.expand_as(tokens))
+    assert torch.equal(weights.grad, torch.tensor([[float(row[0])] for row in ranks], dtype=torch.float64).reshape(-1, 1).expand_as(weights))
+
+
+def a_batch_for_experts_that_makes_no_sense_is_an_exception(rank: int, size: int) -> None:
+    net = Experts(8, 3, 8, 6, dtype=torch.bfloat16)
+    tokens, experts, weights = tokens_for_experts(0, torch.bfloat16)
+    for wrong in (
+        lambda: net.dispatch(tokens[:, :5], experts, weights),
+        lambda: net.dispatch(tokens, experts[:2], weights),
+        lambda: net.dispatch(tokens, experts + 8, weights),
+        lambda: net.dispatch(tokens, experts - 8, weights),
+        lambda: net.dispatch(tokens.float(), experts, weights),
+        lambda: Experts(8, 3, 8, 6, dtype=torch.int32),
+        lambda: Experts(8, 3, 8, 6, group=dist.new_group(backend="gloo")),
+    ):
+        try:
+            wrong()
+        except (ValueError, TypeError) as found:
+            assert str(found).startswith("expected ") and "\n" not in str(found), found
+        else:
+            sys.exit("expected an exception, found none")
+    came = net.dispatch(tokens, experts, weights)
+    try:
+        net.combine(came, came.tokens[:-1] if len(came.tokens) else tokens)
+    except ValueError as found:
+        assert "a vector for each of" in str(found), found
+    else:
+        sys.exit("expected an exception, found none")
+    assert torch.equal(net.combine(came, came.tokens), tokens * torch.tensor([[len({one // (8 // size) for one in row})] for row in experts.tolist()]))
+
+
+def a_group_over_relays_gathers(rank: int, size: int) -> None:
+    assert quincunx.torch.designs() == ["multiwrite"]
+    found = torch.empty(size * 70_001)
+    dist.all_gather_into_tensor(found, torch.full((70_001,), float(rank)))
+    assert torch.equal(found.view(size, -1), torch.arange(float(size)).unsqueeze(1).expand(size, 70_001))
+    parts = [torch.empty(3, dtype=torch.int64) for _ in range(size)]
+    dist.all_gather(parts, torch.full((3,), rank))
+    assert [part[0].item() for part in parts] == list(range(size))
+
+
+ON_SERVERS_OF_TWO = (a_layer_of_experts_has_the_outputs_and_gradients_of_one_process, a_dispatch_without_a_combine_has_gradients)
+
 if __name__ == "__main__":
+    if globals()[sys.argv[1]] in ON_SERVERS_OF_TWO:
+        os.environ["LOCAL_WORLD_SIZE"] = "2"
     dist.init_process_group("quincunx")
     globals()[sys.argv[1]](dist.get_rank(), dist.get_world_size())
     dist.barrier()

@@ -139,6 +139,34 @@ qxResult_t qxGather(const void *sendbuff, void *recvbuff, size_t count, qxDataTy
 qxResult_t qxScatter(const void *sendbuff, void *recvbuff, size_t count, qxDataType_t datatype, int root, qxComm_t comm,
                      qxRequest_t *request);
 
+/* Experts on a communicator's ranks: rank r of n hosts the r-th of n parts. Each token goes to every rank that hosts one of its experts, once;
+ * to another server of LOCAL_WORLD_SIZE ranks by way of the rank there with the sender's place, once for all of that server. */
+typedef struct qxExperts *qxExperts_t;
+
+/* What comes to a rank: the caller gives the places, of which all but the first may be NULL. The memory is the library's until the end. */
+typedef struct {
+  void *tokens;   /* room for nranks * maxtokens tokens; by rank and then by number */
+  int *sources;   /* as many: the rank that each is of */
+  int *experts;   /* topk for each token: all of its experts */
+  float *weights; /* topk for each token */
+  size_t count;   /* how many have come: the library's answer */
+} qxArrived;
+
+/* All ranks call it with the same numbers: topk experts of a token, at most maxtokens tokens of a rank at once, of at most maxbytes each. `design`
+ * is what brings them; NULL: the one that sends to each server once; "direct": to each rank by itself. */
+qxResult_t qxExpertsInit(qxExperts_t *experts, qxComm_t comm, int nexperts, int topk, size_t maxtokens, size_t maxbytes, const char *design);
+/* Gives memory back, at once; a communicator's experts are destroyed before it. */
+qxResult_t qxExpertsDestroy(qxExperts_t experts);
+/* Brings ntokens tokens of count elements to their experts: topk in `chosen` for each. `weights`, as many, or NULL, go with them. `incoming`: how many
+ * tokens come from each rank, where that is not announced (relay.announce=false), else NULL. All ranks call it, one without tokens, too. If a
+ * rank dies, or expects other numbers than come, that is qxRemoteError at all ranks. */
+qxResult_t qxDispatch(const void *sendbuff, size_t ntokens, size_t count, qxDataType_t datatype, const int *chosen, const float *weights,
+                      const size_t *incoming, qxArrived *arrived, qxExperts_t experts, qxRequest_t *request);
+/* The way back of the last dispatch, which has ended: a vector of count elements for each token that has come, in the order of their coming; recvbuff
+ * gets for each of this rank's own tokens the reduction over its ranks. What weights do is the caller's. */
+qxResult_t qxCombine(const void *sendbuff, void *recvbuff, size_t count, qxDataType_t datatype, qxRedOp_t op, qxExperts_t experts,
+                     qxRequest_t *request);
+
 /* Waits for the end, and frees the request, however it has ended. */
 qxResult_t qxWait(qxRequest_t request);
 /* qxInProgress while it is under way; else how it has ended, and the request is to be freed with qxWait still. */

@@ -3,6 +3,10 @@
 #![allow(non_camel_case_types, reason = "names as in the header")]
 #![allow(clippy::missing_safety_doc, reason = "the header says what callers promise")]
 
+mod experts;
+
+pub use experts::{qxArrived, qxCombine, qxDispatch, qxExperts, qxExpertsDestroy, qxExpertsInit};
+
 use quincunx_comm::{
     BorrowedSink, BorrowedSource, Buffers, CallSite, CommError, DataType, Endpoint, Group, Handle, Nothing,
     Op, Operation, Options, Place, ReduceOp, Sink, Source,

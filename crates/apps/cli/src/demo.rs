@@ -102,6 +102,7 @@ impl Demo {
             op: "sum".into(),
             iterations: self.iterations,
             warm_up: 1,
+            tokens: None,
         }
     }
 }

@@ -6,7 +6,7 @@ use quincunx_control_grpc::Managers;
 use quincunx_design::{AnyDesign, Catalog, FabricKind};
 use quincunx_fabric::Shape;
 use quincunx_perf::launch::{ChildArguments, LinkKind, Processes};
-use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks, Task};
+use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks, Task, TokenCase};
 use quincunx_scenario::{Override, Scenario};
 use quincunx_units::{BitRate, ByteCount, Duration, SizeRange};
 use quincunx_wire::Framing;
@@ -94,8 +94,8 @@ cannot honour, such as congestion, is refused.
 Columns: as nccl-tests has them, and netbw: the bytes that really crossed the busiest link of a rank over the time,
 because busbw counts what a host algorithm would move. Below the table: frames that were dropped, by reason; in JSON `drops`, of ranks in\neach row, of switches beside the rows.")]
 pub(crate) struct Perf {
-    /// all_reduce, reduce, broadcast, barrier, reduce_scatter or all_gather; by messages between ranks: all_to_all, send_receive, gather
-    /// or scatter
+    /// all_reduce, reduce, broadcast, barrier, reduce_scatter or all_gather; tokens to their experts and back: dispatch, combine; by messages
+    /// between ranks: all_to_all, send_receive, gather or scatter
     #[arg(value_name = "COLLECTIVE")]
     task: Task,
     /// A preset, a shape or a file, in place of --ranks and --tree
@@ -133,6 +133,18 @@ pub(crate) struct Perf {
     /// Input and output are one memory, an application's: through the library that programs use, so that copies are in the times
     #[arg(long)]
     in_place: bool,
+    /// Of dispatch and combine: experts, as many on each rank
+    #[arg(long, default_value_t = 16)]
+    experts: u16,
+    /// Of dispatch and combine: experts of a token
+    #[arg(long, default_value_t = 8)]
+    top_k: u16,
+    /// Of dispatch and combine: bytes of a token; sizes are those of all of a rank's tokens
+    #[arg(long, default_value = "4KiB")]
+    token: ByteCount,
+    /// Of dispatch and combine: ranks of a server, between which bytes are counted [default: half of all]
+    #[arg(long)]
+    server: Option<u16>,
     /// The root of what has one: reduce, broadcast, gather, scatter [default: 0]
     #[arg(short = 'r', long)]
     root: Option<u16>,
@@ -222,6 +234,7 @@ impl Perf {
             )));
         }
         self.check_library(&shape)?;
+        let tokens = self.tokens(shape.ranks())?;
         let designs = self.designs(catalog, &shape)?;
         let sizes = self.sizes.or(self.sweep.sizes()?);
         let collective_options =
@@ -254,7 +267,8 @@ impl Perf {
         check_addresses(&self.addresses, shape.ranks())?;
         let setup = GroupsSetup::new(catalog, &designs, &scenario).map_err(Failure::input)?;
         self.check_pieces(&setup, &designs)?;
-        let mut plan = self.plan(&designs, GroupsSetup { join: self.join_timeout, ..setup }, &sizes);
+        let setup = GroupsSetup { join: self.join_timeout, ..setup };
+        let mut plan = self.plan(&designs, setup, (&sizes, tokens));
         if self.manager.is_some() {
             // They run already, or the manager says which are missing.
             plan.setup.switches = 0;
@@ -433,9 +447,45 @@ impl Perf {
         })
     }
 
+    /// What goes to experts, if that is what is asked for.
+    fn tokens(&self, ranks: u16) -> Result<Option<TokenCase>, Failure> {
+        if !matches!(self.task, Task::Collective(collective) if collective.is_routed()) {
+            return Ok(None);
+        }
+        let refuse = |expected: &str, found: String| {
+            Err(Failure::Input(format!("expected {expected} with {}, found {found}; change it", self.task)))
+        };
+        let Self { experts, top_k, token, .. } = *self;
+        let server = self.server.unwrap_or(ranks.div_ceil(2));
+        if experts == 0 || !experts.is_multiple_of(ranks) {
+            return refuse(&format!("--experts in equal parts on {ranks} ranks"), experts.to_string());
+        }
+        if !(1..=experts).contains(&top_k) {
+            return refuse(&format!("--top-k from 1 to {experts}"), top_k.to_string());
+        }
+        if server == 0 || server > ranks {
+            return refuse(&format!("--server from 1 to {ranks} ranks"), server.to_string());
+        }
+        if token.bytes() == 0 || !token.bytes().is_multiple_of(self.dtype.size() as u64) {
+            let expected =
+                format!("--token of whole elements, {} bytes each as {}", self.dtype.size(), self.dtype);
+            return refuse(&expected, token.to_string());
+        }
+        if self.op == Some(Op::Average) {
+            return refuse("--op sum, min, max or prod", "avg".into());
+        }
+        Ok(Some(TokenCase { experts, top_k, token: token.bytes(), server }))
+    }
+
     /// Refuses what the library that programs use does not do, if it is asked for.
     fn check_library(&self, shape: &Shape) -> Result<(), Failure> {
         let what = match self.task {
+            Task::Collective(collective) if self.in_place && collective.is_routed() => {
+                return Err(Failure::Input(format!(
+                    "expected --in-place with a collective of one length, found it with {collective}; leave it out"
+                )));
+            }
+            Task::Collective(collective) if collective.is_routed() => collective.name(),
             Task::Exchange(exchange) if self.in_place => {
                 return Err(Failure::Input(format!(
                     "expected --in-place with a collective of the network, found it with {}; leave it out",
@@ -479,7 +529,9 @@ impl Perf {
 
     /// The designs, each of which must run on the shape and offer the collective there.
     fn designs(&self, catalog: Catalog, shape: &Shape) -> Result<Vec<&'static dyn AnyDesign>, Failure> {
+        let is_routed = matches!(self.task, Task::Collective(collective) if collective.is_routed());
         let fabric = match shape {
+            _ if is_routed => FabricKind::Servers,
             Shape::Tree(_) | Shape::Switched(_) => FabricKind::Tree,
             Shape::Mesh(_) => FabricKind::Mesh,
         };
@@ -496,7 +548,10 @@ impl Perf {
                 ))),
             };
         }
-        let default = [DEFAULT.to_owned()];
+        let default = match is_routed {
+            true => catalog.on(fabric).map(|design| design.name().to_owned()).collect(),
+            false => vec![DEFAULT.to_owned()],
+        };
         for name in if self.design.is_empty() { &default[..] } else { &self.design } {
             let design = catalog.find(name, fabric).map_err(|refusal| {
                 Failure::Input(match catalog.named(name) {
@@ -574,7 +629,12 @@ impl Perf {
         self.mtu.unwrap_or(9000)
     }
 
-    fn plan(&self, designs: &[&'static dyn AnyDesign], setup: GroupsSetup, sizes: &[u64]) -> Plan {
+    fn plan(
+        &self,
+        designs: &[&'static dyn AnyDesign],
+        setup: GroupsSetup,
+        (sizes, tokens): (&[u64], Option<TokenCase>),
+    ) -> Plan {
         let case = |design: &str, bytes: u64| {
             let iterations = self.iterations.unwrap_or(Case::iterations_for(bytes));
             Case {
@@ -587,6 +647,7 @@ impl Perf {
                 op: self.op.unwrap_or(ReduceOp::Sum.into()).to_string(),
                 iterations,
                 warm_up: (iterations / 10).max(2),
+                tokens,
             }
         };
         let cases =

@@ -24,7 +24,8 @@ pub struct GroupRequest {
     pub version: u32,
     /// Their values.
     pub settings: Settings,
-    /// The mesh that its hosts make, for designs of meshes; none: the group is on the fabric that nodes report.
+    /// The mesh that its hosts make, for designs of meshes and, with a server for each domain, of servers; none: the group is on the fabric that
+    /// nodes report.
     pub mesh: Option<MeshShape>,
     /// What the links of a mesh carry.
     pub rates: LinkRates,
@@ -128,11 +129,12 @@ impl GroupRequest {
         }
     }
 
-    /// The kind of fabric that it is for.
+    /// The kind of fabric that it is for: tokens go between the domains of a mesh as between servers.
     pub const fn fabric(&self) -> FabricKind {
-        match self.mesh {
-            None => FabricKind::Tree,
-            Some(_) => FabricKind::Mesh,
+        match (self.mesh, self.demand) {
+            (None, _) => FabricKind::Tree,
+            (Some(_), Demand::Tokens { .. }) => FabricKind::Servers,
+            (Some(_), _) => FabricKind::Mesh,
         }
     }
 

@@ -321,7 +321,7 @@ impl<P: Payload> Relaying<P> for AllGather {
         if has_everything && progress.is_posted && !barrier.has_told() {
             barrier.tell(progress.digest, self.writer.table(), verbs);
         }
-        if let Some(dissenter) = barrier.dissenter() {
+        if let Some((dissenter, _)) = barrier.dissenter() {
             let qp = self.writer.table().queue_pair(dissenter).expect("members are connected");
             return self.state.fail(qp, Failure::Disagreement);
         }

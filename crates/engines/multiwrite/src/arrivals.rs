@@ -1,8 +1,13 @@
 //! What has come from one source in a dispatch or a combine, and what it has announced.
+//!
+//! ```text
+//!  31 |    30    |     29 .. 28     | 27 .. 0
+//!   0 | combines | number by four   | count
+//! ```
+//!
+//! The number is zero where all is announced before it comes: there is nothing to tell apart.
 
 use alloc::vec::Vec;
-
-use crate::barrier::ALL_HERE;
 
 /// What a rank says before it writes: what follows, and how much of it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -15,21 +20,39 @@ pub(crate) struct Announcement {
 
 impl Announcement {
     const COMBINES: u32 = 1 << 30;
+    const NUMBER: u32 = 28;
 
-    /// As an immediate says it.
+    /// As an immediate says it, with the number of the collective by four that it is about.
     ///
     /// # Panics
-    /// If there are 2^30 or more.
-    pub(crate) fn to_immediate(self) -> u32 {
+    /// If there are 2^28 or more.
+    pub(crate) fn to_immediate(self, collective: Round) -> u32 {
         let count = self.count as u32;
-        assert!(count as usize == self.count && count < Self::COMBINES, "slots are in memory");
-        if self.combines { Self::COMBINES | count } else { count }
+        assert!(count as usize == self.count && count < 1 << Self::NUMBER, "slots are in memory");
+        let kind = if self.combines { Self::COMBINES } else { 0 };
+        kind | u32::from(collective.0) << Self::NUMBER | count
     }
 
     /// What an immediate without [`ALL_HERE`] says.
-    pub(crate) fn from_immediate(immediate: u32) -> Self {
-        let count = (immediate & !(Self::COMBINES | ALL_HERE)) as usize;
-        Self { combines: immediate & Self::COMBINES != 0, count }
+    pub(crate) fn from_immediate(immediate: u32) -> (Self, Round) {
+        let count = (immediate & ((1 << Self::NUMBER) - 1)) as usize;
+        let round = Round((immediate >> Self::NUMBER & 3) as u8);
+        (Self { combines: immediate & Self::COMBINES != 0, count }, round)
+    }
+}
+
+/// The number of a collective by four: ranks are one apart at most, so that this tells the last one, this one and the next.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub(crate) struct Round(u8);
+
+impl Round {
+    pub(crate) const fn next(self) -> Self {
+        Self((self.0 + 1) % 4)
+    }
+
+    /// How far it is ahead of another: 3 is one behind.
+    pub(crate) const fn ahead_of(self, other: Self) -> u8 {
+        (self.0 + 4 - other.0) % 4
     }
 }
 

@@ -20,6 +20,8 @@ pub(crate) const ALL_HERE: u32 = 1 << 31;
 pub(crate) const EVERYBODY_HERE: u32 = 1 << 30;
 /// Bits of the digest of what ranks must agree on.
 pub(crate) const DIGEST_BITS: u32 = 30;
+/// The bits themselves.
+const DIGESTS: u32 = (1 << DIGEST_BITS) - 1;
 /// The name of work requests that tell.
 pub(crate) const BARRIER: WorkId = WorkId(u64::MAX);
 
@@ -30,6 +32,8 @@ struct Heard {
     times: u8,
     /// With which digests, the oldest first.
     digests: [u32; 2],
+    /// With which it must, once this rank has told.
+    expected: u32,
 }
 
 /// One rank's part in the barriers of all its collectives.
@@ -43,8 +47,6 @@ pub(crate) struct Barrier {
     silent: usize,
     /// This rank has told; so many messages of that are not acknowledged.
     told: Option<usize>,
-    /// What this rank has told that it takes part in.
-    digest: u32,
     /// Whatever others take part in is right: a rule that can be broken.
     ignores: bool,
 }
@@ -57,8 +59,9 @@ impl Barrier {
 
     /// The same with a mark of its own, so that it is not taken for another barrier.
     pub(crate) fn of_word(others: impl Iterator<Item = Rank>, mark: u32) -> Self {
-        let heard: Vec<_> = others.map(|rank| Heard { rank, times: 0, digests: [0; 2] }).collect();
-        Self { word: ALL_HERE | mark, silent: heard.len(), heard, told: None, digest: 0, ignores: false }
+        let heard: Vec<_> =
+            others.map(|rank| Heard { rank, times: 0, digests: [0; 2], expected: 0 }).collect();
+        Self { word: ALL_HERE | mark, silent: heard.len(), heard, told: None, ignores: false }
     }
 
     /// Takes whatever others say that they take part in, for the checker alone.
@@ -76,17 +79,34 @@ impl Barrier {
     /// # Panics
     /// If one of them is no neighbour.
     pub(crate) fn tell<P: Payload>(&mut self, digest: u32, table: &Table, verbs: &mut dyn Verbs<P>) {
+        self.tell_with(digest, |_| [0; 2], table, verbs);
+    }
+
+    /// The same, with how many tokens `between` says that each of them gets and that come from each: the digest of whoever has been told another
+    /// number differs.
+    ///
+    /// # Panics
+    /// If one of them is no neighbour.
+    pub(crate) fn tell_with<P: Payload>(
+        &mut self,
+        digest: u32,
+        between: impl Fn(Rank) -> [usize; 2],
+        table: &Table,
+        verbs: &mut dyn Verbs<P>,
+    ) {
         self.told = Some(self.heard.len());
-        self.digest = digest;
-        for heard in &self.heard {
-            tell(heard.rank, BARRIER, self.word | digest, table, verbs);
+        for heard in &mut self.heard {
+            let [to, from] = between(heard.rank).map(|count| (digest ^ count as u32) & DIGESTS);
+            heard.expected = from;
+            tell(heard.rank, BARRIER, self.word | to, table, verbs);
         }
     }
 
-    /// A rank that has told of the end of another collective than this rank has.
-    pub(crate) fn dissenter(&self) -> Option<Rank> {
-        let differs = |heard: &&Heard| heard.times > 0 && heard.digests[0] != self.digest;
-        let dissenter = self.heard.iter().find(differs).map(|heard| heard.rank);
+    /// A rank that has told of the end of another collective than this rank has, and in which bits of the digest.
+    pub(crate) fn dissenter(&self) -> Option<(Rank, u32)> {
+        let differs = |heard: &&Heard| heard.times > 0 && heard.digests[0] != heard.expected;
+        let found = |heard: &Heard| (heard.rank, heard.digests[0] ^ heard.expected);
+        let dissenter = self.heard.iter().find(differs).map(found);
         dissenter.filter(|_| self.has_told() && !self.ignores)
     }
 
@@ -95,7 +115,7 @@ impl Barrier {
         let Ok(index) = self.heard.binary_search_by_key(&from, |heard| heard.rank) else { return false };
         let Heard { times, digests, .. } = &mut self.heard[index];
         let Some(digest) = digests.get_mut(usize::from(*times)) else { return false };
-        *digest = immediate & ((1 << DIGEST_BITS) - 1);
+        *digest = immediate & DIGESTS;
         self.silent -= usize::from(*times == 0);
         *times += 1;
         true
@@ -112,12 +132,13 @@ impl Barrier {
     pub(crate) fn pass(&mut self) -> bool {
         let is_over = self.told == Some(0) && self.silent == 0;
         if is_over {
-            for Heard { times, digests, .. } in &mut self.heard {
+            for Heard { times, digests, expected, .. } in &mut self.heard {
                 *times -= 1;
                 *digests = [digests[1], 0];
+                *expected = 0;
             }
             self.silent = self.heard.iter().filter(|heard| heard.times == 0).count();
-            (self.told, self.digest) = (None, 0);
+            self.told = None;
         }
         is_over
     }

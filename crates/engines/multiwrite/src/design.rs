@@ -120,6 +120,8 @@ pub struct Relay {
     pub copy: Duration,
     /// Ranks announce to each other how many tokens follow; otherwise the application says how many come from whom, as AllToAllV's callers do.
     pub announce: bool,
+    /// Where they do not: after how long ranks that wait say how many they have sent, so that wrong numbers are found; zero: never.
+    pub patience: Duration,
 }
 
 impl Default for Relay {
@@ -132,6 +134,7 @@ impl Default for Relay {
             message: none,
             copy: none,
             announce: true,
+            patience: Duration::from_secs(1),
         }
     }
 }
@@ -174,7 +177,7 @@ struct PartRole {
 
 impl Params for RelayParams {
     fn help() -> Vec<Help> {
-        let own: [Help; 6] = [
+        let own: [Help; 7] = [
             (
                 "relay.relays",
                 "who relays for a rank of a mesh: paired (its partner in the next domain) or full (all of it)",
@@ -186,6 +189,10 @@ impl Params for RelayParams {
             (
                 "relay.announce",
                 "of tokens: ranks first announce how many follow; otherwise the application says how many come from whom",
+            ),
+            (
+                "relay.patience",
+                "of tokens that are not announced: after how long ranks that wait say how many they have sent, so that wrong numbers are found; 0s: never",
             ),
         ];
         Transport::HELP.into_iter().chain(own).collect()
@@ -371,7 +378,12 @@ impl Design for MultiWrite {
             return Ok(Endpoint::Program(Box::new(Writes::new(writer))));
         }
         if role.tokens {
-            let config = ExpertsConfig { writer, preparation, announces: params.relay.announce };
+            let config = ExpertsConfig {
+                writer,
+                preparation,
+                announces: params.relay.announce,
+                patience: params.relay.patience,
+            };
             let mut program = Experts::new(config).map_err(|error| Refusal::of(&error))?;
             if let Some(mutation) = mutation {
                 program.break_rule(mutation);

@@ -10,8 +10,11 @@
 //! Whom tokens are for is said before each dispatch ([`Program::route`]), for no two batches are alike. A combine is for the last one.
 //!
 //! Each rank first announces to every other what follows, and how much of it; or the application says with the routing how much comes from
-//! whom, as AllToAllV's callers do. Whoever has all of it tells the others, and a rank is done when all have told. Without announcements ranks
-//! that are told the wrong numbers, or called for different collectives, may wait for ever.
+//! whom, as AllToAllV's callers do. Whoever has all of it tells the others, and a rank is done when all have told.
+//!
+//! Nobody is done who was told wrong numbers. Without announcements the word that a rank has everything differs by the number of tokens that it
+//! has sent, so that a rank that expected fewer of it sees that. One that expects more waits, and so does everybody with it: after
+//! `patience` all who wait say what they have sent, once a collective, and whoever expects another number ends the group.
 
 use alloc::vec::Vec;
 use quincunx_collective::{Collective, Payload, Rank, Routes};
@@ -22,13 +25,13 @@ use quincunx_engine::verbs::{
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::multiwrite::Destinations;
 
-use crate::arrivals::{Announcement, Arrivals};
+use crate::arrivals::{Announcement, Arrivals, Round};
 use crate::barrier::{ALL_HERE, BARRIER, Barrier, DIGEST_BITS, tell};
 use crate::batch::{Batch, Places};
 use crate::combine::Combine;
 use crate::dispatch::Dispatch;
 use crate::mutation::Mutation;
-use crate::relaying::{PREPARED, Relaying};
+use crate::relaying::{PREPARED, Relaying, WAITED};
 use crate::state::State;
 use crate::writer::{Delivery, Writer, WriterConfig};
 
@@ -45,6 +48,8 @@ pub struct ExpertsConfig {
     pub preparation: Duration,
     /// Whether ranks announce how much follows.
     pub announces: bool,
+    /// Where they do not: after how long a rank that waits says what it has sent; zero: never, and one that expects too much waits for ever.
+    pub patience: Duration,
 }
 
 /// Why a set-up is refused.
@@ -89,6 +94,7 @@ pub struct Experts {
     writer: Writer,
     preparation: Duration,
     announces: bool,
+    patience: Duration,
     /// The next batch, once it is said whom its tokens are for.
     next: Option<Batch>,
     /// The last one, or that on its way.
@@ -97,6 +103,12 @@ pub struct Experts {
     /// By source: what has come since this rank told last.
     arrivals: Vec<Arrivals>,
     barrier: Barrier,
+    /// Which collective this is, or the next one; it counts where nothing is announced.
+    round: Round,
+    /// By source: what it has said last that it has sent, where nothing is announced.
+    said: Vec<Option<(Announcement, Round)>>,
+    /// A rank that has sent another number of tokens than it should.
+    miscounted: Option<Rank>,
 }
 
 impl Experts {
@@ -105,7 +117,7 @@ impl Experts {
     /// # Errors
     /// If the window has no room for a token, or the table has no way to a rank.
     pub fn new(config: ExpertsConfig) -> Result<Self, ExpertsConfigError> {
-        let ExpertsConfig { writer, preparation, announces } = config;
+        let ExpertsConfig { writer, preparation, announces, patience } = config;
         let (table, me) = (&writer.table, writer.table.rank());
         if writer.window.data == 0 {
             return Err(ExpertsConfigError::EmptyToken);
@@ -115,15 +127,20 @@ impl Experts {
         if let Some(found) = others().find(|rank| !is_reached(*rank)) {
             return Err(ExpertsConfigError::NoQueuePair { found: found.0 });
         }
+        let said = alloc::vec![None; if announces { 0 } else { usize::from(table.ranks()) }];
         Ok(Self {
             arrivals: alloc::vec![Arrivals::default(); usize::from(table.ranks())],
             barrier: Barrier::new(others()),
             writer: Writer::new(writer),
             preparation,
             announces,
+            patience,
             next: None,
             batch: None,
             state: State::Idle,
+            round: Round::default(),
+            said,
+            miscounted: None,
         })
     }
 
@@ -205,10 +222,57 @@ impl Experts {
         if immediate & ALL_HERE != 0 {
             return self.barrier.hear(from, immediate);
         }
-        let announced = Announcement::from_immediate(immediate);
+        let (announced, round) = Announcement::from_immediate(immediate);
+        if !self.announces {
+            return self.hear_late(from, announced, round);
+        }
         announced.count <= self.writer.window().slots()
             && self.arrivals[from.index()].announce(announced)
             && (self.barrier.has_told() || self.is_expected(from))
+    }
+
+    /// Takes what a rank has sent, which it says because it has waited long. Returns whether the protocol allows it.
+    fn hear_late(&mut self, from: Rank, announced: Announcement, round: Round) -> bool {
+        match round.ahead_of(self.round) {
+            // This one, or the next.
+            0 | 1 => {
+                self.said[from.index()] = Some((announced, round));
+                self.compare(from);
+                true
+            }
+            // The one before: it is over.
+            3 => true,
+            _ => false,
+        }
+    }
+
+    /// Compares what a rank says that it has sent of this collective with what this rank was told to expect.
+    fn compare(&mut self, from: Rank) {
+        let Some((announced, _)) = self.said[from.index()].filter(|(_, round)| *round == self.round) else {
+            return;
+        };
+        let is_running = matches!(self.state, State::Running(_)) && !self.barrier.has_told();
+        if is_running && self.arrivals[from.index()].announced.is_some_and(|expected| expected != announced) {
+            self.miscounted.get_or_insert(from);
+        }
+    }
+
+    /// What this rank has for another one.
+    fn announcement(&self, rank: Rank) -> Option<Announcement> {
+        let (State::Running(progress), Some(batch)) = (&self.state, &self.batch) else { return None };
+        Some(match progress.task {
+            Task::Dispatch(_) => Announcement { combines: false, count: Dispatch::count(batch, rank) },
+            Task::Combine(_) => Announcement { combines: true, count: Combine::count(batch, rank) },
+        })
+    }
+
+    /// Tells the others what this rank has for them.
+    fn announce<P: Payload>(&self, verbs: &mut dyn Verbs<P>) {
+        for rank in self.others() {
+            if let Some(announcement) = self.announcement(rank) {
+                tell(rank, ANNOUNCEMENT, announcement.to_immediate(self.round), self.writer.table(), verbs);
+            }
+        }
     }
 
     /// Whether what a rank has announced, if it has, goes with the collective that runs, if one does.
@@ -233,8 +297,8 @@ impl Experts {
     /// Begins with this rank's own tokens and those that have arrived early.
     ///
     /// # Errors
-    /// The source whose early tokens break the protocol.
-    fn begin<P: Payload>(&mut self, verbs: &mut dyn Verbs<P>) -> Result<(), Rank> {
+    /// The source whose early tokens break the protocol, or are more than this rank was told.
+    fn begin<P: Payload>(&mut self, verbs: &mut dyn Verbs<P>) -> Result<(), (Rank, Failure)> {
         let (State::Running(progress), Some(batch)) = (&mut self.state, &self.batch) else { return Ok(()) };
         let length = progress.length;
         match &mut progress.task {
@@ -243,18 +307,21 @@ impl Experts {
         }
         for source in self.others() {
             if !self.announces && !self.announce_for(source) {
-                return Err(source);
+                return Err((source, Failure::Miscounted));
             }
             let arrivals = &self.arrivals[source.index()];
             if !arrivals.is_of(length) || !self.is_expected(source) {
-                return Err(source);
+                return Err((source, Failure::InvalidRequest));
             }
             let slots: Vec<usize> = arrivals.slots.iter().collect();
             for slot in slots {
                 let data = self.writer.window().data(source, slot, 0..length);
                 if !self.take(Delivery { source, slot, data }, verbs) {
-                    return Err(source);
+                    return Err((source, Failure::InvalidRequest));
                 }
+            }
+            if !self.announces {
+                self.compare(source);
             }
         }
         Ok(())
@@ -325,6 +392,10 @@ impl<P: Payload> Relaying<P> for Experts {
     /// Takes a token that has arrived. Returns whether the protocol allows it. Tokens of the next collective wait in the window.
     fn deliver(&mut self, delivery: Delivery, verbs: &mut dyn Verbs<P>) -> bool {
         let arrivals = &mut self.arrivals[delivery.source.index()];
+        if !self.announces && arrivals.is_whole() {
+            self.miscounted.get_or_insert(delivery.source);
+            return true;
+        }
         arrivals.take(delivery.slot, delivery.data.length)
             && (self.barrier.has_told() || self.take(delivery, verbs))
     }
@@ -336,18 +407,15 @@ impl<P: Payload> Relaying<P> for Experts {
 
     /// Announces and writes this rank's tokens, or its results.
     fn post(&mut self, verbs: &mut dyn Verbs<P>) {
-        let others = self.others();
-        let (State::Running(progress), Some(batch)) = (&mut self.state, &self.batch) else { return };
-        if progress.is_posted {
+        if !matches!(&self.state, State::Running(progress) if !progress.is_posted) {
             return;
         }
-        for rank in others.filter(|_| self.announces) {
-            let announcement = match progress.task {
-                Task::Dispatch(_) => Announcement { combines: false, count: Dispatch::count(batch, rank) },
-                Task::Combine(_) => Announcement { combines: true, count: Combine::count(batch, rank) },
-            };
-            tell(rank, ANNOUNCEMENT, announcement.to_immediate(), self.writer.table(), verbs);
+        if self.announces {
+            self.announce(verbs);
+        } else if self.patience > Duration::ZERO {
+            verbs.set_alarm(WAITED, self.patience);
         }
+        let (State::Running(progress), Some(batch)) = (&mut self.state, &self.batch) else { return };
         progress.outstanding += match &progress.task {
             Task::Dispatch(dispatch) => dispatch.post(batch, &mut self.writer, verbs),
             Task::Combine(combine) => combine.post(batch, &mut self.writer, verbs),
@@ -355,14 +423,32 @@ impl<P: Payload> Relaying<P> for Experts {
         progress.is_posted = true;
     }
 
+    fn wait_long(&mut self, verbs: &mut dyn Verbs<P>) {
+        if !self.announces && matches!(&self.state, State::Running(progress) if progress.is_posted) {
+            self.announce(verbs);
+        }
+    }
+
     /// Tells the others when this rank has everything; the outcome when all have, and all that was sent is acknowledged.
     fn proceed(&mut self, verbs: &mut dyn Verbs<P>) -> Option<Outcome> {
+        if let Some(miscounted) = self.miscounted {
+            let qp = self.writer.table().queue_pair(miscounted).expect("the group is connected in full");
+            return self.state.fail(qp, Failure::Miscounted);
+        }
         let (State::Running(progress), Some(batch)) = (&self.state, &mut self.batch) else { return None };
         let outstanding = progress.outstanding;
         let me = self.writer.table().rank().index();
         let mut others = self.arrivals.iter().enumerate().filter(|(rank, _)| *rank != me);
         if progress.is_posted && !self.barrier.has_told() && others.all(|(_, arrivals)| arrivals.is_whole()) {
-            self.barrier.tell(progress.digest, self.writer.table(), verbs);
+            if self.announces {
+                self.barrier.tell(progress.digest, self.writer.table(), verbs);
+            } else {
+                let between = |rank: Rank| match progress.task {
+                    Task::Dispatch(_) => [Dispatch::count(batch, rank), batch.incoming[rank.index()]],
+                    Task::Combine(_) => [Combine::count(batch, rank), Dispatch::count(batch, rank)],
+                };
+                self.barrier.tell_with(progress.digest, between, self.writer.table(), verbs);
+            }
             // What arrives from now on is the next collective's.
             let slots = self.arrivals.iter_mut().map(|arrivals| core::mem::take(arrivals).slots);
             match progress.task {
@@ -370,12 +456,20 @@ impl<P: Payload> Relaying<P> for Experts {
                 Task::Combine(_) => slots.for_each(drop),
             }
         }
-        if let Some(dissenter) = self.barrier.dissenter() {
+        if let Some((dissenter, bits)) = self.barrier.dissenter() {
             let qp = self.writer.table().queue_pair(dissenter).expect("the group is connected in full");
-            return self.state.fail(qp, Failure::Disagreement);
+            // Numbers of tokens are in the lowest bits of the digest alone.
+            let counts = (self.writer.window().slots() + 1).next_power_of_two() as u32;
+            let is_count = !self.announces && bits < counts;
+            return self.state.fail(qp, if is_count { Failure::Miscounted } else { Failure::Disagreement });
         }
         if outstanding == 0 && self.barrier.pass() {
             self.state = State::Idle;
+            if !self.announces {
+                self.round = self.round.next();
+                // What was said of rounds before is of no account, and its number comes again.
+                self.said.iter_mut().for_each(|said| _ = said.take_if(|(_, round)| *round != self.round));
+            }
             return Some(Outcome::Done);
         }
         None
@@ -407,9 +501,9 @@ impl<P: Payload> Program<P> for Experts {
             preparation = self.preparation;
         }
         self.state = State::Running(progress);
-        if let Err(source) = self.begin(verbs) {
+        if let Err((source, failure)) = self.begin(verbs) {
             let qp = self.writer.table().queue_pair(source).expect("the group is connected in full");
-            return Ok(self.state.fail(qp, Failure::InvalidRequest));
+            return Ok(self.state.fail(qp, failure));
         }
         if preparation > Duration::ZERO {
             verbs.set_alarm(PREPARED, preparation);

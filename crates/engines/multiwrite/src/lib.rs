@@ -37,7 +37,8 @@
 //!   source must not use a slot again before everybody has what it wrote there: [`AllGather`] ends with a barrier (5.2, step 5).
 //! - **A single destination behind a relay is a MultiWrite too**: queue pairs lead to neighbours, none to those behind them.
 //! - **Announcements**: before a dispatch each rank tells each other how many tokens follow. Callers of the paper's baseline, an AllToAllV,
-//!   say how many come from whom; with `relay.announce = false` ours do.
+//!   say how many come from whom; with `relay.announce = false` ours do, and ranks that have waited long announce after all, so that wrong numbers
+//!   are found.
 //! - **32 ranks in the immediate, not 64**: RoCE's has 32 bits, and so have the verbs on either fabric.
 //! - **Loops**: parts only shrink, so nothing is delivered twice; but where tables contradict each other a write could go round. One
 //!   that would go back where it came from ends the group of the relay that sees it, and one that comes back to its source that of the

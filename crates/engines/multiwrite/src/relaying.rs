@@ -9,6 +9,9 @@ use crate::writer::{Delivery, ProtocolViolation, RELAY, Writer};
 /// Fires when everything is prepared for several ways.
 pub(crate) const PREPARED: Alarm = Alarm(1);
 
+/// Fires when a rank has waited long for tokens of which it was told how many come.
+pub(crate) const WAITED: Alarm = Alarm(2);
+
 /// A program above the writer: it says what is its own, and handles completions and alarms as all of them do.
 pub(crate) trait Relaying<P: Payload> {
     fn writer(&mut self) -> &mut Writer;
@@ -32,6 +35,9 @@ pub(crate) trait Relaying<P: Payload> {
 
     /// Writes this rank's own data, once everything is prepared.
     fn post(&mut self, _verbs: &mut dyn Verbs<P>) {}
+
+    /// Says what this rank has sent, if it waits still.
+    fn wait_long(&mut self, _verbs: &mut dyn Verbs<P>) {}
 
     /// Does what the last event has made possible. Returns the outcome when the collective is done.
     fn proceed(&mut self, _verbs: &mut dyn Verbs<P>) -> Option<Outcome> {
@@ -83,6 +89,10 @@ pub(crate) trait Relaying<P: Payload> {
             PREPARED => {
                 self.post(verbs);
                 self.proceed(verbs)
+            }
+            WAITED => {
+                self.wait_long(verbs);
+                None
             }
             _ => None,
         }

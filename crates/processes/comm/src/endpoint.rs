@@ -6,10 +6,10 @@ use crate::peers::{SLOT, SLOTS};
 use crate::traffic::EndpointTraffic;
 use crate::worker::{Command, Designs, Wanted, Worker, refuse};
 use crate::{CommError, Counts, Options};
-use quincunx_collective::GroupId;
+use quincunx_collective::{Collective, GroupId};
 use quincunx_control::{Encapsulation, GroupRequest, NodeDescription, Role};
 use quincunx_control_grpc::{ClientConfig, ControlClient};
-use quincunx_design::{AnyDesign, Catalog, Demand, FabricKind, Settings, Transport, Value};
+use quincunx_design::{AnyDesign, Catalog, Demand, FabricKind, Placement, Settings, Transport, Value};
 use quincunx_driver_net::{NodeOptions, TransportOptions, Waker};
 use quincunx_fabric::MeshShape;
 use quincunx_runtime::{JoinedGroup, ProcessOptions, Rank, encapsulation};
@@ -242,6 +242,48 @@ impl Endpoint {
         }
     }
 
+    /// Asks the manager for a group of some of the job's ranks that dispatches tokens, by a design's name or by the first
+    /// that does so there.
+    pub(crate) fn make_for_tokens(
+        &self,
+        members: &[u16],
+        design: Option<&str>,
+        demand: Demand,
+    ) -> Result<u32, CommError> {
+        self.check_process()?;
+        self.settle();
+        let fabric = FabricKind::Servers;
+        let mesh = self.servers(members);
+        let domains = mesh.map_or(1, MeshShape::domains);
+        let ranks = members.len() as u16;
+        let placement = Placement { domains, demand, ..Placement::new(ranks, None, ByteCount::new(0)) };
+        // Not all of them run on one server.
+        let suits = |design: &&'static dyn AnyDesign| {
+            design.collectives(fabric).contains(&Collective::Dispatch)
+                && self
+                    .settings_of_messages(*design)
+                    .is_ok_and(|settings| design.plan(&settings, &placement).is_ok())
+        };
+        let found = match design {
+            Some(name) => self.0.catalog.find(name, fabric)?,
+            None => self.0.catalog.on(fabric).find(suits).ok_or_else(|| {
+                let expected =
+                    format!("a design that dispatches {demand:?} on {domains} servers of {ranks} ranks");
+                CommError::misuse(expected, "none", "name one, to hear why not")
+            })?,
+        };
+        let names: Vec<String> = members.iter().map(|rank| self.0.options.node(*rank)).collect();
+        let request = GroupRequest {
+            settings: self.settings_of_messages(found)?,
+            demand,
+            mesh,
+            ..GroupRequest::new(names, found, ByteCount::new(0))
+        };
+        let name = self.group_name(members);
+        let name = if name.is_empty() { name } else { format!("{name}/experts") };
+        Ok(self.0.client.init_named_group(&name, &request)?.summary.group.0)
+    }
+
     /// What operators call a group that this rank makes: by the job, `all` or the first and last of its ranks, and but for the first of all ranks,
     /// who has made it and how many before. None where the job's name is none for a group.
     fn group_name(&self, members: &[u16]) -> String {
@@ -263,8 +305,8 @@ impl Endpoint {
     }
 
     /// Gives a group back, without waiting: it may be called by whoever collects garbage.
-    pub(crate) fn release(&self, groups: [GroupId; 2]) {
-        for group in groups {
+    pub(crate) fn release(&self, groups: &[GroupId]) {
+        for &group in groups {
             self.0.command(Command::Release { group });
         }
         self.0.has_released.store(true, Ordering::Release);

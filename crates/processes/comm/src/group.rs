@@ -118,7 +118,7 @@ impl Inner {
         if !self.is_closed.swap(true, Ordering::AcqRel)
             && let Some(numbers) = self.numbers
         {
-            self.endpoint.release(numbers);
+            self.endpoint.release(&numbers);
         }
     }
 }
@@ -239,7 +239,7 @@ impl Group {
         Ok(self.0.endpoint.client().ask_waits(&GroupName::Number(tree))?)
     }
 
-    fn check_open(&self) -> Result<(), CommError> {
+    pub(crate) fn check_open(&self) -> Result<(), CommError> {
         match self.is_closed() {
             false => Ok(()),
             true => Err(CommError::misuse(
@@ -318,6 +318,7 @@ impl Group {
                     next: 0,
                     begun: false,
                     under_way: 0,
+                    tokens: None,
                 };
                 self.0.endpoint.command(Command::Run { group: tree, job });
                 Ok(handle)
@@ -486,8 +487,13 @@ impl Group {
         self.start(operation, Buffers { source: Box::new(source), sink: Box::new(sink) })?.wait()
     }
 
+    /// How long what is begun now may take.
+    pub(crate) fn limit(&self) -> Duration {
+        *self.0.limit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn deadline(&self) -> Instant {
-        deadline(*self.0.limit.lock().unwrap_or_else(PoisonError::into_inner))
+        deadline(self.limit())
     }
 
     fn send(&self, mesh: GroupId, source: Box<dyn Source>, path: Path, tag: u64) -> Handle {

@@ -2,7 +2,7 @@
 
 use crate::buffers::{Sink, Source};
 use crate::handle::Promise;
-use quincunx_collective::{Collective, DataType, Numbers, Op, Payload, Rank, Reduction};
+use quincunx_collective::{Collective, DataType, Numbers, Op, Payload, Rank, Reduction, Routes};
 use quincunx_engine::Terms;
 use quincunx_runtime::{CallSite, Finished, NewCall};
 use std::time::Instant;
@@ -32,6 +32,32 @@ pub(crate) struct Job {
     /// Whether the first chunk has begun: a Barrier has one without bytes.
     pub(crate) begun: bool,
     pub(crate) under_way: usize,
+    /// Of a Dispatch or a Combine, which is one chunk whatever its length.
+    pub(crate) tokens: Option<TokenBuffers>,
+}
+
+/// The buffers of a Dispatch or a Combine.
+#[derive(Debug)]
+pub(crate) struct TokenBuffers {
+    /// Whom the tokens of a Dispatch are for.
+    pub(crate) routes: Option<Routes>,
+    /// Bytes.
+    pub(crate) input: usize,
+    /// Bytes.
+    pub(crate) output: usize,
+    /// In a Dispatch's output, every so many bytes: where a token says that it is there.
+    pub(crate) marks: Option<Marks>,
+}
+
+/// Where tokens say that they are there: an output that was used before must say nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Marks {
+    /// Bytes of a place.
+    pub(crate) stride: usize,
+    /// Where in each.
+    pub(crate) at: usize,
+    /// Bytes of the mark.
+    pub(crate) length: usize,
 }
 
 /// Which bytes of a vector or of each part.
@@ -73,7 +99,8 @@ impl Job {
             Collective::ReduceScatter | Collective::AllGather => ranks,
             _ => 1,
         };
-        let longest = (CHUNK / parts).next_multiple_of(4096);
+        let longest =
+            if self.tokens.is_some() { self.length } else { (CHUNK / parts).next_multiple_of(4096) };
         let from = self.next;
         let length = longest.min(self.length - from);
         self.next += length;
@@ -94,6 +121,16 @@ impl Job {
 
     /// Buffers for a chunk, with what this rank brings in. `spare` are some that may be used again.
     pub(crate) fn fill(&mut self, chunk: Chunk, (me, ranks): (Rank, usize), spare: &mut Spare) -> Finished {
+        if let Some(tokens) = &self.tokens {
+            let (mut input, mut output) = (spare.take(tokens.input), spare.take(tokens.output));
+            self.source.read(0, input.bytes_mut());
+            if let Some(Marks { stride, at, length }) = tokens.marks {
+                for place in output.bytes_mut().chunks_exact_mut(stride) {
+                    place[at..][..length].fill(0);
+                }
+            }
+            return Finished { input, output };
+        }
         let Chunk { from, length } = chunk;
         let padded = length.next_multiple_of(GRAIN);
         let (input, output) = match self.collective {
@@ -128,6 +165,9 @@ impl Job {
         let Chunk { from, length } = chunk;
         let padded = length.next_multiple_of(GRAIN);
         let output = &mut buffers.output;
+        if self.tokens.is_some() {
+            return self.sink.write(0, output.bytes());
+        }
         if self.averages {
             output.divide(ranks as u16, self.reduction.data_type);
         }
@@ -148,6 +188,9 @@ impl Job {
 
     /// Bytes that a chunk copies, both ways.
     pub(crate) fn copied(&self, chunk: Chunk, ranks: usize) -> u64 {
+        if let Some(TokenBuffers { input, output, .. }) = self.tokens {
+            return (input + output) as u64;
+        }
         let parts = match self.collective {
             Collective::ReduceScatter | Collective::AllGather => ranks + 1,
             _ => 2,
@@ -206,6 +249,7 @@ mod tests {
             next: 0,
             begun: false,
             under_way: 0,
+            tokens: None,
         }
     }
 

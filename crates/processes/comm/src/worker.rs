@@ -236,7 +236,11 @@ impl Worker {
                 }
             }
             Command::Count { answer } => {
-                let count = EndpointTraffic { statistics: *self.rank.statistics(), drops: self.rank.drops() };
+                let count = EndpointTraffic {
+                    statistics: *self.rank.statistics(),
+                    sent_to: self.rank.sent_to().clone(),
+                    drops: self.rank.drops(),
+                };
                 // Who asks may have gone.
                 let _ = answer.send(count);
             }
@@ -333,7 +337,11 @@ impl Worker {
         let buffers = job.fill(chunk, place, &mut self.spare);
         Counters::add(&self.counters.copying, copying.elapsed().as_nanos() as u64);
         let (collective, reduction) = (job.collective, job.reduction);
-        match self.rank.begin(group, collective, reduction, job.terms(chunk), buffers) {
+        let routes = job.tokens.as_ref().and_then(|tokens| tokens.routes.clone());
+        let routed = routes.map_or(Ok(()), |routes| self.rank.route(group, routes));
+        let begun =
+            routed.and_then(|()| self.rank.begin(group, collective, reduction, job.terms(chunk), buffers));
+        match begun {
             Ok(()) => {
                 Counters::add(&self.counters.copied_bytes, job.copied(chunk, queue.ranks));
                 if !was_begun {
@@ -350,7 +358,12 @@ impl Worker {
                 false
             }
             Err(error) => {
+                let is_routed = collective.is_routed();
                 self.end_group(group, error.into());
+                if is_routed {
+                    // The others wait for tokens that will not come: their queue pairs notice.
+                    self.rank.abandon(group);
+                }
                 false
             }
         }

@@ -88,6 +88,8 @@ pub enum Failure {
     Corrupted,
     /// A peer takes part in another collective than this rank does.
     Disagreement,
+    /// A peer sends another number of tokens than this rank was told to expect of it.
+    Miscounted,
 }
 
 /// The end of a work request.

@@ -19,11 +19,12 @@ mod row;
 mod run;
 mod switched;
 mod task;
+mod tokens;
 mod worker;
 
 pub use error::WorkerError;
 pub use measured::{Measured, Split, Ways};
-pub use plan::{Case, GroupsSetup, Plan, RealLinks};
+pub use plan::{Case, GroupsSetup, Plan, RealLinks, TokenCase};
 pub use printed::Printed;
 pub use row::{FellBack, Row};
 pub use run::{PerfError, run, run_by_framing};

@@ -19,6 +19,7 @@ use crate::measured::{Measured, bytes_below, link_bytes, say, since, times_of};
 use crate::plan::{Case, Plan};
 use crate::processor::Processors;
 use crate::task::{Exchange, Task};
+use crate::tokens;
 
 /// Memory of the application's, read and written while a call lasts.
 #[derive(Clone)]
@@ -90,6 +91,7 @@ pub(crate) fn work(
         address: Some(options.description.address),
         design: design_of_collectives(catalog, first)?,
         settings,
+        server: first.tokens.map(|tokens| tokens.server),
         switches: plan.setup.switches,
         join_limit: plan.setup.join,
         limit: plan.setup.limit,
@@ -99,7 +101,13 @@ pub(crate) fn work(
     let world = endpoint.world()?;
     let below = bytes_below(options.description.address, encapsulation(&options.transport));
     for (index, case) in plan.cases.iter().enumerate() {
-        let measured = measure(&endpoint, &world, case, (below, &plan.setup.switch_processes))?;
+        let around = (below, &plan.setup.switch_processes[..]);
+        let measured = match (case.tokens, case.collective.parse()) {
+            (Some(batch), Ok(Task::Collective(collective))) if collective.is_routed() => {
+                tokens::measure(&endpoint, &world, case, (batch, collective == Collective::Combine), around)?
+            }
+            _ => measure(&endpoint, &world, case, around)?,
+        };
         say(&Measured { case: index, ..measured }, out)?;
     }
     endpoint.close()?;
@@ -109,15 +117,16 @@ pub(crate) fn work(
 /// What the library's collectives run: for messages, which have a design of their own, any that has a barrier to start them together.
 fn design_of_collectives(catalog: Catalog, case: &Case) -> Result<String, WorkerError> {
     let design = match case.collective.parse().map_err(|error| WorkerError::plan(&error))? {
-        Task::Collective(_) => {
-            catalog.find(&case.design, FabricKind::Tree).map_err(|error| WorkerError::plan(&error))?
-        }
-        Task::Exchange(_) => {
+        // What goes to experts has a group of its own, as messages have.
+        Task::Exchange(_) | Task::Collective(Collective::Dispatch | Collective::Combine) => {
             let serves = |design: &&dyn AnyDesign| {
                 design.about().framing == Framing::RoceV2
                     && design.collectives(FabricKind::Tree).contains(&Collective::Barrier)
             };
             catalog.on(FabricKind::Tree).find(serves).ok_or_else(|| WorkerError::Plan("no barrier".into()))?
+        }
+        Task::Collective(_) => {
+            catalog.find(&case.design, FabricKind::Tree).map_err(|error| WorkerError::plan(&error))?
         }
     };
     Ok(design.name().to_owned())
@@ -306,6 +315,8 @@ fn measure(
         ranks: world.size(),
         sent_bytes: link_bytes(&before.sent, &after.sent, below) / rounds,
         received_bytes: link_bytes(&before.received, &after.received, below) / rounds,
+        cross_server_bytes: None,
+        peak_memory_bytes: None,
         split: None,
         switch_buffer_bytes: None,
         design: if messages { case.design.clone() } else { world.design().to_owned() },
@@ -333,6 +344,7 @@ mod tests {
             op: "sum".into(),
             iterations: 1,
             warm_up: 1,
+            tokens: None,
         }
     }
 

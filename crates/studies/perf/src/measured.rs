@@ -40,6 +40,12 @@ pub struct Measured {
     pub sent_bytes: f64,
     /// Bytes a repetition that came over the rank's link, headers included; zero on a mesh, where each is what another has sent.
     pub received_bytes: f64,
+    /// Bytes a repetition that left for ranks of other servers, headers included, of what goes to experts.
+    #[serde(default)]
+    pub cross_server_bytes: Option<f64>,
+    /// The most memory that the process has had by the end, in bytes, of what goes to experts.
+    #[serde(default)]
+    pub peak_memory_bytes: Option<u64>,
     /// What data is split by, on a mesh.
     pub split: Option<Split>,
     /// Payload and degree buffers of the switch that has most of them, in bytes (EPIC F.3); zero without a switch, nothing where ranks do not learn it.

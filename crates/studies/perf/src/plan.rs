@@ -58,6 +58,23 @@ pub struct Case {
     pub iterations: u32,
     /// Repetitions before them; the first is checked.
     pub warm_up: u32,
+    /// What goes to experts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<TokenCase>,
+}
+
+/// Tokens, the experts that they go to, and the servers that these are on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenCase {
+    /// Experts, as many on each rank.
+    pub experts: u16,
+    /// Experts of a token.
+    pub top_k: u16,
+    /// Bytes of a token.
+    pub token: u64,
+    /// Ranks of a server.
+    pub server: u16,
 }
 
 /// All of a run.
@@ -259,9 +276,11 @@ impl GroupsSetup {
 }
 
 impl Case {
-    /// Whether it runs through the library that programs use: messages, and what is in place.
+    /// Whether it runs through the library that programs use: messages, what goes to experts, and what is in place.
     pub fn is_for_the_library(&self) -> bool {
-        self.in_place || matches!(self.collective.parse(), Ok(Task::Exchange(_)))
+        let is_routed = |task| matches!(task, Task::Collective(collective) if collective.is_routed());
+        let task = self.collective.parse();
+        self.in_place || task.is_ok_and(|task| matches!(task, Task::Exchange(_)) || is_routed(task))
     }
 
     /// Repetitions that take about as long at every size.

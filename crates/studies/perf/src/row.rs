@@ -62,6 +62,12 @@ pub struct Row {
     /// By which ways its collectives ran, if switches' memory was locked for each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ways: Option<Ways>,
+    /// Bytes that crossed between servers in a repetition, all ranks together, headers included; of what goes to experts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cross_server_bytes: Option<u64>,
+    /// The most memory that a rank's process has had by the end of it, in bytes; of what goes to experts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_memory_bytes: Option<u64>,
     /// Repetitions.
     pub iterations: u32,
     /// Processor time of a rank for a repetition, the mean of all ranks, in microseconds.
@@ -134,6 +140,12 @@ impl Row {
                 .find_map(|measured| measured.fallback.clone())
                 .map(|reason| FellBack { asked: case.design.clone(), reason }),
             ways: measured.first().and_then(|measured| measured.ways),
+            cross_server_bytes: measured
+                .iter()
+                .map(|measured| measured.cross_server_bytes)
+                .sum::<Option<f64>>()
+                .map(|bytes| bytes as u64),
+            peak_memory_bytes: measured.iter().filter_map(|measured| measured.peak_memory_bytes).max(),
             iterations: case.iterations,
             rank_processor_us: mean(&|measured| measured.rank_processor_us),
             switch_processor_us: measured.first().and_then(|measured| measured.switch_processor_us),

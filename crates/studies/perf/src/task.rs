@@ -136,9 +136,8 @@ impl FromStr for Task {
         if let Some(exchange) = Exchange::ALL.into_iter().find(|exchange| exchange.name() == text) {
             return Ok(Self::Exchange(exchange));
         }
-        // What only simulations do is refused where designs say what they offer.
         text.parse().map(Self::Collective).map_err(|error: ParseNameError| ParseNameError {
-            expected: "all_reduce, reduce, broadcast, barrier, reduce_scatter, all_gather, all_to_all, send_receive, gather, scatter",
+            expected: "all_reduce, reduce, broadcast, barrier, reduce_scatter, all_gather, dispatch, combine, all_to_all, send_receive, gather, scatter",
             ..error
         })
     }

@@ -149,6 +149,8 @@ fn measure(
         ranks: group.together().len() as u16,
         sent_bytes: sent / repetitions,
         received_bytes: received / repetitions,
+        cross_server_bytes: None,
+        peak_memory_bytes: None,
         split: None,
         fallback: None,
         switch_buffer_bytes: None,

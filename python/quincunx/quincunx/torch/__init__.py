@@ -22,7 +22,7 @@ from quincunx.torch._group import QuincunxGroup
 from quincunx.torch._launch import fill_environment
 from quincunx.torch._stages import _counts
 
-__all__ = ["QuincunxBackend", "counts", "designs"]
+__all__ = ["QuincunxBackend", "counts", "designs", "sent_to"]
 
 # One place in the network for all groups of this process.
 _endpoint: _core.Endpoint | None = None
@@ -39,6 +39,14 @@ def counts() -> dict[str, float]:
         names = ("operations", "copied_bytes", "host_copy_s", "busy_s")
         found.update(zip(names, _endpoint.counts()))
     return found
+
+
+def sent_to(own: bool = False) -> dict[str, int] | str:
+    """Of this process: bytes that its node has sent, by the address that they were for, with RoCE's headers; `own`: the address that its frames come
+    from, for others to find it."""
+    if _endpoint is None:
+        return "" if own else {}
+    return _endpoint.address if own else {address: sent for address, _, sent in _endpoint.sent_to()}
 
 
 def designs() -> list[str]:

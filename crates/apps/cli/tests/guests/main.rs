@@ -97,6 +97,7 @@ fn case(design: &str, collective: &str, root: u16, bytes: u64) -> Case {
         op: "sum".into(),
         iterations: 3,
         warm_up: 1,
+        tokens: None,
     }
 }
 

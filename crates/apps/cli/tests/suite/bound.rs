@@ -50,6 +50,7 @@ fn attacked(packet_sockets: bool, any_interface: bool, reverse_path_filter: bool
         op: "sum".into(),
         iterations: 2,
         warm_up: 1,
+        tokens: None,
     };
     let plan = Plan { setup, cases: vec![case; 4] };
     let nodes = if any_interface { vec!["--any-interface".to_owned()] } else { Vec::new() };

@@ -101,6 +101,7 @@ fn attacked(design: &str, attack: Attack) -> Outcome {
         op: "sum".into(),
         iterations: attack.iterations,
         warm_up: 1,
+        tokens: None,
     };
     let plan = Plan { setup, cases: vec![case; 3 * attack.cases] };
     let shape = scenario.fabric.shape().unwrap();

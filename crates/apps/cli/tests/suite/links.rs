@@ -216,6 +216,7 @@ fn plan(design: &str, switches: usize) -> String {
         op: "sum".into(),
         iterations: 40,
         warm_up: 1,
+        tokens: None,
     };
     serde_json::to_string(&Plan { setup, cases: vec![case; CASES] }).unwrap()
 }

@@ -107,6 +107,7 @@ fn plan(scenario: &Scenario) -> Plan {
         op: "sum".into(),
         iterations: 10,
         warm_up: 1,
+        tokens: None,
     };
     let cases = |design| ["all_reduce", "reduce", "broadcast"].map(|collective| case(design, collective));
     Plan { setup, cases: names.into_iter().flat_map(cases).collect() }

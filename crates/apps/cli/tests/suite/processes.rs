@@ -60,6 +60,23 @@ fn processor_time_is_told_of_ranks_and_switches_apart() {
 }
 
 #[test]
+fn what_goes_to_experts_crosses_between_servers_once_over_a_relay_and_comes_back_as_it_must() {
+    let batch = "--ranks 8 --experts 8 --top-k 8 --token 2KiB --sizes 32KiB --iterations 2 --json";
+    // Every token is for all ranks: four on the other server.
+    for (collective, factor) in [("dispatch", 4.0), ("combine", 1.0)] {
+        let rows = rows(&quincunx(&format!("perf {collective} --design multiwrite,direct {batch}")));
+        assert!(rows.iter().all(|row| row["wrong"] == 0), "{rows:?}");
+        let crossed = [0, 1].map(|row: usize| rows[row]["cross_server_bytes"].as_f64().unwrap());
+        let found = crossed[1] / crossed[0];
+        assert!((found / factor - 1.0).abs() < 0.15, "{collective}: {found}, not {factor}");
+        // Sixteen tokens of each rank, or as many results for each of four ranks.
+        let least = if collective == "dispatch" { 8.0 * 32768.0 } else { 4.0 * 8.0 * 32768.0 };
+        assert!(crossed[0] >= least && crossed[0] < 1.3 * least, "{collective}: {crossed:?}");
+        assert!(rows.iter().all(|row| row["peak_memory_bytes"].as_u64() > Some(1 << 20)), "{rows:?}");
+    }
+}
+
+#[test]
 fn a_profile_is_told_below_its_row() {
     let output = quincunx("perf all_reduce --ranks 2 --design epic-3 --sizes 64KiB --iterations 3 --profile");
     let said = String::from_utf8_lossy(&output.stdout);
@@ -196,6 +213,7 @@ fn forwards_while_adding_up(packet_sockets: bool) {
         op: "sum".into(),
         iterations: 200,
         warm_up: 1,
+        tokens: None,
     };
     let plan = Plan { setup, cases: vec![case] };
     let framing = design.about().framing;
@@ -574,7 +592,14 @@ fn bad_arguments_end_with_status_2_and_one_line_that_says_what_to_do() {
             "perf all_reduce --tree mesh-2x4 --design multiwrite",
             "expected a collective that multiwrite offers on mesh-2x4 (all_gather, barrier)",
         ),
-        ("perf dispatch --design ring", "or simulate it"),
+        ("perf dispatch --design ring", "(multiwrite, direct), found ring"),
+        ("perf dispatch --tree mesh-2x4", "expected a tree of switches with dispatch"),
+        ("perf dispatch --in-place", "found it with dispatch"),
+        ("perf combine --ranks 3", "expected --experts in equal parts on 3 ranks with combine, found 16"),
+        ("perf combine --experts 4 --top-k 5", "expected --top-k from 1 to 4"),
+        ("perf dispatch --server 9", "expected --server from 1 to 4 ranks"),
+        ("perf dispatch --token 6", "expected --token of whole elements, 4 bytes each as f32"),
+        ("perf combine --op avg", "found avg"),
         ("perf all_gather --tree mesh-2x3 --design multiwrite", "choose another mesh or number of ranks"),
         ("perf all_gather --tree mesh-1x8 --design multiwrite", "two domains at least"),
         (
@@ -617,6 +642,7 @@ fn plan_of(tree: &str, ranks: u16, design: &str, collective: &str) -> (&'static 
         op: "sum".into(),
         iterations: 100_000,
         warm_up: 1,
+        tokens: None,
     };
     let fabric_kind = if let Shape::Mesh(_) = shape { FabricKind::Mesh } else { FabricKind::Tree };
     let design = CATALOG.find(design, fabric_kind).unwrap();

@@ -99,7 +99,62 @@ fn without_announcements_a_rank_must_be_told_how_many_tokens_come_and_more_fail_
     (0..2).for_each(|slot| early.complete(0, qp, token(slot)));
     early.route(0, &routes[0]).unwrap();
     early.start(0, Collective::Dispatch, Numbers::zeroed(0), early.places()).unwrap();
-    assert_eq!(early.outcomes[0], [Outcome::Failed { qp, failure: Failure::InvalidRequest }]);
+    assert_eq!(early.outcomes[0], [Outcome::Failed { qp, failure: Failure::Miscounted }]);
+}
+
+/// Eight ranks without announcements, of which `wrong` expects `expected` tokens of rank 1; the others expect what comes.
+fn miscounted(wrong: usize, expected: &[&[u16]], combines: bool) -> Ranks<Numbers> {
+    let setup = ExpertsSetup { announces: false, ..ExpertsSetup::new(true) };
+    let mut ranks: Ranks<Numbers> = Ranks::new(setup);
+    let mut routes = only(1, RANKS, &[&[0, 4], &[0], &[wrong as u16]]);
+    routes[wrong] = only(1, RANKS, expected)[wrong].clone();
+    let inputs = inputs(&only(1, RANKS, &[&[0, 4], &[0], &[wrong as u16]]), 1);
+    if combines {
+        let right = only(1, RANKS, &[&[wrong as u16]]);
+        ranks.dispatch_all(&right, &inputs_of(&right));
+        ranks.assert_done(1);
+        ranks.outcomes.iter_mut().for_each(Vec::clear);
+    }
+    ranks.dispatch_all(&routes, &inputs);
+    ranks
+}
+
+fn inputs_of(routes: &[Routes]) -> Vec<Numbers> {
+    inputs(routes, 2)
+}
+
+#[test]
+fn a_rank_that_expects_fewer_tokens_than_come_ends_the_dispatch_and_nobody_takes_it_for_whole() {
+    let ranks = miscounted(3, &[], false);
+    assert!(matches!(ranks.outcomes[3][..], [Outcome::Failed { failure: Failure::Miscounted, .. }]));
+    let qp = ranks.graph.table(3).queue_pair(Rank(1)).unwrap();
+    assert!(matches!(ranks.outcomes[3][..], [Outcome::Failed { qp: found, .. }] if found == qp), "of rank 1");
+}
+
+#[test]
+fn a_rank_that_expects_more_tokens_than_come_ends_the_dispatch_when_all_have_waited() {
+    for combines in [false, true] {
+        let ranks = miscounted(3, &[&[3], &[3]], combines);
+        let qp = ranks.graph.table(3).queue_pair(Rank(1)).unwrap();
+        assert_eq!(ranks.outcomes[3], [Outcome::Failed { qp, failure: Failure::Miscounted }]);
+        assert!(ranks.outcomes.iter().all(|outcomes| !outcomes.contains(&Outcome::Done)), "{combines}");
+    }
+}
+
+#[test]
+fn what_ranks_say_that_wait_is_no_fault_where_numbers_are_right() {
+    let setup = ExpertsSetup { announces: false, ..ExpertsSetup::new(true) };
+    let (routes, mut ranks) = (all_routes(RANKS), Ranks::<Numbers>::new(setup));
+    let inputs = inputs(&routes, 1);
+    // One comes late: the others have waited, in the first collective and in the second.
+    for round in 1..=2 {
+        (0..7).for_each(|rank| ranks.dispatch(rank, &routes[rank], inputs[rank].clone()));
+        ranks.run();
+        assert!(ranks.ports.iter().all(|port| port.alarms.is_empty()), "all have fired");
+        ranks.dispatch(7, &routes[7], inputs[7].clone());
+        ranks.run();
+        ranks.assert_done(round);
+    }
 }
 
 #[test]
@@ -132,7 +187,8 @@ fn a_rank_of_1024_writes_a_token_with_its_ranks_to_the_relay_and_ends_when_all_h
     let table = Table::new(Rank(0), ALL, (1..ALL).map(Rank).collect(), (0..ALL).map(ways).collect()).unwrap();
     let window = Window::new(ALL, 1, TOKEN);
     let writer = WriterConfig { table, window, receives: 1, cost: RelayCost::default() };
-    let config = ExpertsConfig { writer, preparation: Duration::ZERO, announces: true };
+    let config =
+        ExpertsConfig { writer, preparation: Duration::ZERO, announces: true, patience: Duration::ZERO };
     let mut program = Experts::new(config).unwrap();
     let mut port: Port<Numbers> = Port::new(usize::from(ALL) - 1);
     program.initialise(&mut port);
@@ -296,7 +352,8 @@ fn a_large_group_needs_memory_with_contents() {
 fn a_set_up_that_makes_no_sense_is_refused_in_a_line() {
     let line = Graph::line(RANKS);
     let writer = config(&line, 0, SLOTS, TOKEN);
-    let unconnected = ExpertsConfig { writer, preparation: Duration::ZERO, announces: true };
+    let unconnected =
+        ExpertsConfig { writer, preparation: Duration::ZERO, announces: true, patience: Duration::ZERO };
     let refusal = ExpertsConfigError::NoQueuePair { found: 2 };
     assert_eq!(Experts::new(unconnected).map(|_| ()), Err(refusal));
     assert!(!refusal.to_string().contains('\n'));
@@ -339,6 +396,7 @@ proptest! {
         let mut got: Vec<Vec<Numbers>> = vec![Vec::new(); RANKS];
         loop {
             // A rank begins what comes next, or a message moves. What it has made of its tokens are the tokens themselves.
+            prop_assert!(ranks.outcomes.iter().flatten().all(|outcome| *outcome == Outcome::Done), "{:?}", ranks.outcomes);
             let rank = ranks.random.below(RANKS);
             let is_idle = ranks.outcomes[rank].len() == begun[rank];
             if is_idle && got[rank].len() < begun[rank] {

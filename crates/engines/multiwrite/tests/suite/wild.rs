@@ -92,7 +92,12 @@ fn gathers(cost: RelayCost) -> Bench<AllGather> {
 
 /// Dispatches tokens of four bytes to the ranks 0 and 2, and combines them.
 fn has_experts(cost: RelayCost) -> Bench<Experts> {
-    let config = ExpertsConfig { writer: writer(cost), preparation: PREPARATION, announces: true };
+    let config = ExpertsConfig {
+        writer: writer(cost),
+        preparation: PREPARATION,
+        announces: true,
+        patience: Duration::ZERO,
+    };
     let request = |program: &mut Experts, length, started| {
         if started % 2 == 1 {
             return (Collective::Combine, [WINDOW, length]);

@@ -148,14 +148,39 @@ impl LoopbackFabric {
         });
     }
 
+    /// The same of ranks on servers of so many each, with more settings.
+    pub(crate) fn run_on_servers(
+        &self,
+        ranks: u16,
+        server: u16,
+        settings: &[(&str, &str)],
+        job: impl Fn(&Group) + Sync,
+    ) {
+        let more = |options: Options| {
+            let said = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            let settings = options.settings.into_iter().chain(said).collect();
+            Options { server: Some(server), settings, ..options }
+        };
+        self.run_with(ranks, more, |world| {
+            job(&world);
+            world.barrier().unwrap();
+            world.endpoint().close().unwrap();
+        });
+    }
+
     /// The same of ranks that leave as they like.
     pub(crate) fn run_to_the_end(&self, ranks: u16, job: impl Fn(Group) + Sync) {
+        self.run_with(ranks, |options| options, job);
+    }
+
+    fn run_with(&self, ranks: u16, more: impl Fn(Options) -> Options + Sync, job: impl Fn(Group) + Sync) {
         thread::scope(|scope| {
-            let job = &job;
+            let (job, more) = (&job, &more);
             let started: Vec<_> = (0..ranks)
                 .map(|rank| {
                     scope.spawn(move || {
-                        let endpoint = Endpoint::attach(CATALOG, self.options(rank, ranks)).unwrap();
+                        let options = more(self.options(rank, ranks));
+                        let endpoint = Endpoint::attach(CATALOG, options).unwrap();
                         job(endpoint.world().unwrap());
                     })
                 })

@@ -1,6 +1,6 @@
 //! Collectives of several groups at once: they are begun, and their ends come with the steps that the owner makes.
 
-use quincunx_collective::{Collective, GroupId, Numbers, Reduction};
+use quincunx_collective::{Collective, GroupId, Numbers, Reduction, Routes};
 use quincunx_control::Report;
 use quincunx_engine::Terms;
 use quincunx_engine::verbs::WorkId;
@@ -75,6 +75,16 @@ impl<P: RankPorts> Rank<P> {
         })?;
         life.own.push_back(Own { collective, reduction, terms, buffers: None });
         Ok(())
+    }
+
+    /// Says whom the tokens of this rank's next batch are for, before the Dispatch that takes them there is begun.
+    ///
+    /// # Errors
+    /// If the group has failed, its design dispatches nothing, or the routes make no sense; nothing has changed then.
+    pub fn route(&mut self, group: GroupId, routes: Routes) -> Result<(), RuntimeError> {
+        self.check(group)?;
+        let life = self.lives.get(&group).ok_or(HostRejected::NoSuchGroup(group))?;
+        Ok(self.ports.command(HostCommand::Route { group: life.wire, routes })?)
     }
 
     /// The oldest piece that others have written here and nobody has taken.

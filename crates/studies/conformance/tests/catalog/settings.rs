@@ -46,7 +46,7 @@ pub(crate) const SETTINGS: [Setting; 28] = [
     setting("chunk", &[("hosts.chunk", Text("4B")), ("hosts.window", Number(2))]),
     setting("lockstep", &[("hosts.lockstep", Yes)]),
     setting("at rank 0", &[("hosts.barrier_at_root", Yes)]),
-    setting("unannounced", &[("relay.announce", No)]),
+    setting("unannounced", &[("relay.announce", No), ("relay.patience", Text("0s"))]),
     setting("full relays", &[("relay.relays", Text("full"))]),
     setting("pieces", &[("relay.piece", Text("4B"))]),
     setting(

@@ -226,6 +226,7 @@ impl Arguments {
                 op: "sum".into(),
                 iterations: repetitions.timed,
                 warm_up: repetitions.warm_up,
+                tokens: None,
             }
         };
         let plan = Plan { setup, cases: self.sizes.iter().map(case).collect() };

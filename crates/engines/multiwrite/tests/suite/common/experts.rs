@@ -52,7 +52,8 @@ impl ExpertsSetup {
             cost: self.cost,
             ..config(graph, rank, SLOTS, TOKEN)
         };
-        ExpertsConfig { writer, preparation: Duration::ZERO, announces: self.announces }
+        let patience = Duration::from_nanos(1);
+        ExpertsConfig { writer, preparation: Duration::ZERO, announces: self.announces, patience }
     }
 }
 
