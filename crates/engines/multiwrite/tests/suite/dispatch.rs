@@ -132,6 +132,20 @@ fn a_rank_that_expects_fewer_tokens_than_come_ends_the_dispatch_and_nobody_takes
 }
 
 #[test]
+fn a_token_too_many_is_told_as_such_while_others_are_missing() {
+    let mut ranks: Ranks<Numbers> = Ranks::new(ExpertsSetup { announces: false, ..ExpertsSetup::new(true) });
+    let all = [&[][..], &[&[0][..]], &[&[0]], &[], &[], &[], &[], &[]].map(routes);
+    let all = Routes::with_incoming(all.into());
+    ranks.dispatch(0, &all[0], Numbers::zeroed(0));
+    let qp = ranks.graph.table(0).queue_pair(Rank(1)).unwrap();
+    for slot in 0..2 {
+        let target = Slice { region: RegionId(0), offset: (SLOTS + slot) * TOKEN, length: TOKEN };
+        ranks.complete(0, qp, Completion::Written { id: WorkId(0), target, immediate: 1 });
+    }
+    assert_eq!(ranks.outcomes[0], [Outcome::Failed { qp, failure: Failure::Miscounted }]);
+}
+
+#[test]
 fn a_rank_that_expects_more_tokens_than_come_ends_the_dispatch_when_all_have_waited() {
     for combines in [false, true] {
         let ranks = miscounted(3, &[&[3], &[3]], combines);
