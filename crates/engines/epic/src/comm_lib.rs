@@ -307,7 +307,7 @@ impl CommLib {
             Pattern::AllReduce | Pattern::Reduce { .. } => request.reduction.data_type.size(),
         };
         let head = self.head(&step, grain);
-        let data_packets = step.length.div_ceil(self.config.mtu) as u16;
+        let data_packets = (step.length - head).div_ceil(self.config.mtu) as u16;
         let me = self.config.rank;
         let (sends, receives) = match step.pattern {
             Pattern::AllReduce => (true, true),
