@@ -286,8 +286,8 @@ impl Experts {
     /// number, before the handle ends. All ranks call it; one without tokens, too.
     ///
     /// # Errors
-    /// If the batch makes no sense; nothing has begun then. What goes wrong later is the handle's: a rank that expects other numbers than come
-    /// ends it at all.
+    /// If the batch makes no sense; nothing has begun then. What goes wrong later is the handle's: a rank that expects more than
+    /// come ends it at all, one that expects fewer at the rank that sent them, and at all that are not done.
     pub fn dispatch(
         &self,
         site: Option<CallSite>,

@@ -48,7 +48,7 @@ fn contexts_carry_what_was_asked_for() {
     set(&mut wanted, "group.retry_timeout", "7ms");
     for (_, instruction) in site.begin(&wanted).unwrap() {
         let context = installed(&instruction);
-        assert_eq!((context.design.as_str(), context.version), ("epic-2", 4));
+        assert_eq!((context.design.as_str(), context.version), ("epic-2", 5));
         assert_eq!(context.settings, wanted.settings);
         assert_eq!((context.fabric, context.ranks, context.domains), (FabricKind::Tree, 2, 1));
     }
