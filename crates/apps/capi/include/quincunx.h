@@ -159,7 +159,7 @@ qxResult_t qxExpertsInit(qxExperts_t *experts, qxComm_t comm, int nexperts, int 
 qxResult_t qxExpertsDestroy(qxExperts_t experts);
 /* Brings ntokens tokens of count elements to their experts: topk in `chosen` for each. `weights`, as many, or NULL, go with them. `incoming`: how many
  * tokens come from each rank, where that is not announced (relay.announce=false), else NULL. All ranks call it, one without tokens, too. If a
- * rank dies, or expects more than come, that is qxRemoteError at all ranks; if it expects fewer, at the rank that sent them at least. */
+ * rank dies, or expects more than come, that is qxRemoteError at all ranks; if it expects fewer, at itself at least. */
 qxResult_t qxDispatch(const void *sendbuff, size_t ntokens, size_t count, qxDataType_t datatype, const int *chosen, const float *weights,
                       const size_t *incoming, qxArrived *arrived, qxExperts_t experts, qxRequest_t *request);
 /* The way back of the last dispatch, which has ended: a vector of count elements for each token that has come, in the order of their coming; recvbuff

@@ -287,7 +287,7 @@ impl Experts {
     ///
     /// # Errors
     /// If the batch makes no sense; nothing has begun then. What goes wrong later is the handle's: a rank that expects more than
-    /// come ends it at all, one that expects fewer at the rank that sent them, and at all that are not done.
+    /// come ends it at all, one that expects fewer at itself, and at all that are not done.
     pub fn dispatch(
         &self,
         site: Option<CallSite>,
