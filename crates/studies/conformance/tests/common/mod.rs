@@ -1,9 +1,13 @@
 //! What must be the same in two runs.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use quincunx_collective::Collective;
-use quincunx_conformance::{Run, Trial};
+use quincunx_conformance::{Flow, Run, Trial};
 use quincunx_designs::CATALOG;
 use quincunx_scenario::Scenario;
+use quincunx_wire::Operation;
+use quincunx_wire::atp::AtpTags;
 
 /// Designs whose switches pass on what is complete, in whatever order that comes about: if something is lost, or several roots send at
 /// once, not even requests keep their order.
@@ -13,6 +17,13 @@ const REORDERING: [&str; 3] = ["epic-2", "switchml", "atp"];
 /// What it sends in all is the same.
 const INTERLEAVING: [&str; 6] =
     ["tree", "double-tree", "halving-doubling", "direct", "multiwrite", "unicast-multipath"];
+
+/// A design whose switch adds up what meets in it and sends on what does not: which that is hangs on when packets come, as soon as they share
+/// aggregators or one is late.
+const MERGING: &str = "atp";
+
+/// A message without its number, which goes on with each that is sent again.
+type Message = (u32, Vec<u8>);
 
 pub(crate) fn fabric(name: &str) -> Scenario {
     quincunx_conformance::scenario(name, CATALOG).unwrap()
@@ -47,6 +58,13 @@ pub(crate) fn same(trial: &Trial, first: &Run, run: &Run) -> Result<(), String> 
             Err("sends other messages".to_owned())
         };
     }
+    if design == MERGING && (trial.has_faults() || trial.sets("aggregation.aggregators")) {
+        return if merged(trial, run) == merged(trial, first) {
+            Ok(())
+        } else {
+            Err("sends other messages".to_owned())
+        };
+    }
     let has_one_order = !trial.has_faults() && trial.collective != Collective::AllGather;
     let keeps_order = has_one_order || !REORDERING.contains(&design);
     let view = if keeps_order { Run::first_transmissions } else { Run::requests };
@@ -61,4 +79,22 @@ pub(crate) fn same(trial: &Trial, first: &Run, run: &Run) -> Result<(), String> 
         }
     }
     Ok(())
+}
+
+/// What is sent once, in no order, but for what the switch sends the server, which is at rank 0: what ranks give, and each result to each.
+fn merged(trial: &Trial, run: &Run) -> BTreeMap<Flow, BTreeSet<Message>> {
+    let cluster = trial.cluster().unwrap();
+    let hosts = cluster.wiring().hosts();
+    let server = &cluster.wiring().nodes()[hosts[0]].name;
+    let tags = AtpTags::new(hosts.len() as u16).unwrap();
+    let mut flows: BTreeMap<Flow, BTreeSet<Message>> = BTreeMap::new();
+    for (flow, frames) in run.everything().iter().filter(|((_, to), _)| to != server) {
+        for frame in frames {
+            let Operation::DatagramSendOnlyImmediate(_, immediate) = frame.header.operation else { continue };
+            if !tags.read(immediate).is_resent {
+                flows.entry(flow.clone()).or_default().insert((immediate, frame.payload.clone()));
+            }
+        }
+    }
+    flows
 }
