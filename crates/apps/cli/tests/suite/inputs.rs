@@ -47,7 +47,7 @@ fn an_option_that_means_nothing_with_the_collective_is_refused_by_name() {
         );
     }
     let short_packets = ["perf", "all_reduce", "--dtype", "mxfp8", "--set", "group.mtu=512"];
-    refused(&short_packets, "`group.mtu` of whole elements, 1024 bytes each as mxfp8, found 512B");
+    refused(&short_packets, "`group.mtu` of whole elements, 1024 bytes each as mxfp8, found 512");
     refused(&["perf", "all_reduce", "--mtu", "9000"], "--mtu");
     refused(&["perf", "all_reduce", "--rate", "1Gbit/s"], "--link paced or netns");
     refused(&["perf", "all_reduce", "--link", "paced"], "--rate");
