@@ -5,6 +5,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from quincunx.torch._backend import QuincunxBackend
 from quincunx.torch._quantization import sum_of_all
 
 __all__ = ["fixed_point", "inq", "mxfp8", "nvfp4"]
@@ -89,7 +90,9 @@ def _in_blocks(group: Any, bucket: dist.GradBucket, element: str, factor: float)
     gradients = _floats(bucket)
     given = blocks.quantize((gradients.float() * factor).cpu().numpy(), element)
     tiles = torch.from_numpy(given.tiles)
-    backend = (dist.group.WORLD if group is None else group)._get_backend(torch.device("cpu"))
+    of = dist.group.WORLD if group is None else group
+    # Of torch 2.11 the backend is the group.
+    backend = of if isinstance(of, QuincunxBackend) else of._get_backend(torch.device("cpu"))
     backend._whole("all_reduce", [tiles], tiles, tiles, element=element, op="sum").wait()
     total = torch.from_numpy(given.dequantize()).div_(factor * dist.get_world_size(group))
     future: torch.futures.Future = torch.futures.Future()
