@@ -19,6 +19,7 @@ ELEMENTS = {
     "qxInt8": "I8", "qxUint8": "U8", "qxInt16": "I16", "qxInt32": "I32", "qxUint32": "U32", "qxInt64": "I64", "qxUint64": "U64",
     "qxFloat16": "F16", "qxFloat32": "F32", "qxFloat64": "F64", "qxBfloat16": "Bf16",
     "qxFloat8e4m3": "F8E4M3", "qxFloat8e5m2": "F8E5M2",
+    "qxMxfp8": "Mxfp8", "qxNvfp4": "Nvfp4",
 }
 OPERATIONS = {
     "qxSum": "Sum", "qxProd": "Product", "qxMax": "Max", "qxMin": "Min", "qxBitAnd": "BitAnd", "qxBitOr": "BitOr", "qxBitXor": "BitXor",

@@ -113,7 +113,7 @@ def main() -> None:
     parser.add_argument("--context", type=int, default=64)
     parser.add_argument("--batch", type=int, default=2, help="sequences of each rank")
     parser.add_argument("--bucket-mb", type=float, default=4.0, help="MiB of gradients in a bucket of DDP")
-    parser.add_argument("--hook", choices=("fixed_point", "inq"), help="exchange gradients by this hook of quincunx.torch.hooks")
+    parser.add_argument("--hook", choices=("fixed_point", "inq", "mxfp8", "nvfp4"), help="exchange gradients by this hook of quincunx.torch.hooks")
     parser.add_argument("--in-rank-order", action="store_true", help="gather gradients and add them up in rank order, to compare bits with")
     options = parser.parse_args()
 

@@ -36,9 +36,10 @@ local EXTENSIONS = {
     [0x03] = 4, [0x05] = 4, [0x06] = 16, [0x09] = 4, [0x0a] = 16, [0x0b] = 20, [0x0c] = 16, [0x0d] = 4, [0x0f] = 4, [0x10] = 4, [0x11] = 4,
     [0x12] = 12, [0x13] = 28, [0x14] = 28, [0x64] = 8, [0x65] = 12, [0x81] = 16,
 }
-local TYPES = { [0] = "f32", "f16", "bf16", "i32", "f64", "i64", "u64", "u32", "i16", "i8", "u8", "e4m3", "e5m2" }
+local TYPES = { [0] = "f32", "f16", "bf16", "i32", "f64", "i64", "u64", "u32", "i16", "i8", "u8", "e4m3", "e5m2", "mxfp8", "nvfp4" }
 local OPERATIONS = { [0] = "sum", "min", "max", "prod", "band", "bor", "bxor" }
 local FLOATS = { f32 = true, f16 = true, bf16 = true, f64 = true, e4m3 = true, e5m2 = true }
+local BLOCKS = { mxfp8 = true, nvfp4 = true }
 local REFUSALS = { [0] = "a packet is missing", "the request makes no sense", "that memory may not be written", "the receiver has failed" }
 local LOCK_WORDS = { [0] = "ask for the locks", "ask in vain", "refused", "granted", "done", "free" }
 local TRANSACTIONS = {
@@ -115,6 +116,8 @@ local function control_message(immediate)
     if not operation or not kind then
         return nil
     elseif gathers and (operation ~= "bor" or band(root, 0x100) ~= 0) or not gathers and FLOATS[kind] and operation:match("^b") then
+        return nil
+    elseif not gathers and BLOCKS[kind] and operation ~= "sum" then
         return nil
     end
     local what

@@ -69,9 +69,10 @@ impl Input<'_> {
         }
     }
 
-    /// What elements are and how they combine.
+    /// What elements are and how they combine; numbers, for tiles are longer than packets here.
     pub fn reduction(&mut self) -> Reduction {
-        let all: Vec<Reduction> = Reduction::all().collect();
+        let of_numbers = |one: &Reduction| one.data_type.block_format().is_none();
+        let all: Vec<Reduction> = Reduction::all().filter(of_numbers).collect();
         all[usize::from(self.byte()) % all.len()]
     }
 

@@ -9,7 +9,7 @@
 
 Arrays are whatever has a buffer (numpy.ndarray, array.array, bytearray, memoryview) or speaks DLPack in the host's memory (torch.Tensor
 and others); none is copied before the network's own thread does so. What is strided, read-only, overlapping or of another type is refused
-with an exception, and nothing has happened then. `quincunx.torch` is the backend of torch.distributed.
+with an exception, and nothing has happened then. `quincunx.blocks` has MXFP8 and the like. `quincunx.torch` is the backend of torch.distributed.
 
 `sim`, `jobs`, `check`, `reproduce` and `sweep` run simulations, model checks and published figures and return tables (`quincunx.analysis`), which
 `quincunx.plots` draws. They need no fabric, but the `quincunx` command.

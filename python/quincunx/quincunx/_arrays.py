@@ -38,11 +38,20 @@ _pointer.restype = ctypes.c_void_p
 _pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
 
 
+class Typed:
+    """What says itself where its memory is, and what its elements are: bytes that no type of NumPy's describes."""
+
+    memory: Any
+    element: str
+
+
 def described(array: Any) -> tuple[Any, str]:
     """The memory as quincunx._core takes it, and the elements' type by name.
 
     Raises TypeError for what is no array or has another type, BufferError for strides and for memory of a device.
     """
+    if isinstance(array, Typed):
+        return array.memory, array.element
     if hasattr(array, "__dlpack__") and not _has_buffer(array):
         return _by_dlpack(array)
     try:

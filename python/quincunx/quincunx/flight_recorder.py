@@ -23,7 +23,7 @@ VERSION = "2.4"
 _TYPES = {
     "i8": (1, "Char"), "u8": (1, "Byte"), "i16": (2, "Short"), "i32": (4, "Int"), "u32": (4, "UInt32"), "i64": (8, "Long"),
     "u64": (8, "UInt64"), "f16": (2, "Half"), "bf16": (2, "BFloat16"), "f32": (4, "Float"), "f64": (8, "Double"),
-    "e4m3": (1, "Float8_e4m3fn"), "e5m2": (1, "Float8_e5m2"),
+    "e4m3": (1, "Float8_e4m3fn"), "e5m2": (1, "Float8_e5m2"), "mxfp8": (1, "Byte"), "nvfp4": (1, "Byte"),
 }  # fmt: skip
 
 # What the analyser calls a collective, and how many ranks' parts its input and its output are: 0 is all of them.

@@ -17,6 +17,7 @@ import numpy
 from package import asked_of_group, expect_groups_at_the_manager, is_told, wait_for_waits, waits
 
 import quincunx
+from quincunx import blocks
 
 
 def expect(error: type[BaseException], call: Callable[[], object]) -> None:
@@ -90,6 +91,22 @@ def every_type_and_operation_is_reduced(group: quincunx.Group) -> None:
         group.all_reduce(values, op="avg")
         mean = numpy.array([2, 1, 3], "float64") * (group.size + 1) / 2
         assert (values == (mean if "float" in kind else numpy.trunc(mean)).astype(kind)).all(), kind
+
+
+def block_formats_are_added_up_in_the_network(group: quincunx.Group) -> None:
+    for element in blocks.FORMATS:
+        vectors = [numpy.random.default_rng(rank).normal(size=5000).astype(numpy.float32) for rank in range(group.size)]
+        first, *others = (blocks.quantize(vector, element) for vector in vectors)
+        for other in others:
+            first = blocks.add(first, other)
+        found = blocks.quantize(vectors[group.rank], element)
+        group.all_reduce(found)
+        # Set to add in rank order, the network has the bits of that order.
+        assert (found.tiles == first.tiles).all(), element
+        into = blocks.zeros(5000, element)
+        group.all_reduce(blocks.quantize(numpy.full(5000, 3.0), element), into, op="avg")
+        assert (into.dequantize() == 3).all(), element
+        expect(ValueError, lambda: group.all_reduce(blocks.zeros(1, element), op="max"))  # noqa: B023
 
 
 def many_are_under_way_at_once(group: quincunx.Group) -> None:

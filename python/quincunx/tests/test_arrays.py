@@ -27,6 +27,9 @@ class Arrays(OnRanks):
     def test_every_type_and_operation_is_reduced(self) -> None:
         self.hold()
 
+    def test_block_formats_are_added_up_in_the_network(self) -> None:
+        self.hold(options=("--set", "group.reproducible=true"))
+
     def test_many_are_under_way_at_once(self) -> None:
         self.hold()
 

@@ -170,6 +170,24 @@ def work_under_way_has_futures(rank: int, size: int) -> None:
         assert (one.wait() == 2 * index * size).all()
 
 
+def gradients_in_blocks_are_near_those_of_floats_and_alike_at_all_ranks(rank: int, size: int) -> None:
+    inputs = torch.randn(8, 24, generator=torch.Generator().manual_seed(rank))
+    for hook, share in ((hooks.mxfp8, 0.1), (hooks.nvfp4, 0.4)):
+        plain, blocks = (torch.nn.parallel.DistributedDataParallel(model()) for _ in range(2))
+        blocks.register_comm_hook(None, hook)
+        for one in (plain, blocks):
+            one(inputs).square().mean().backward()
+        # Additions and what each rank quantises: at most half a step each, of the largest of a block, which the largest of all bounds.
+        exact, found = (torch.cat([each.grad.flatten() for each in of.parameters()]) for of in (plain, blocks))
+        assert (found - exact).abs().max() <= share * size * exact.abs().max(), hook
+        assert not torch.equal(found, exact), hook
+        others = [torch.empty_like(found) for _ in range(size)]
+        dist.all_gather(others, found)
+        assert all(torch.equal(other, found) for other in others), hook
+        blocks(inputs * (float("nan") if rank == 1 else 1)).square().mean().backward()
+        assert all(parameter.grad.isnan().all() for parameter in blocks.parameters()), hook
+
+
 def gradients_in_fixed_point_are_those_of_floats(rank: int, size: int) -> None:
     plain, fixed = (torch.nn.parallel.DistributedDataParallel(model()) for _ in range(2))
     fixed.register_comm_hook(None, hooks.fixed_point)

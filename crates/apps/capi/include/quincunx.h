@@ -50,7 +50,8 @@ typedef enum {
   qxInProgress = 7
 } qxResult_t;
 
-/* As in nccl.h, with the same numbers as far as it has them. */
+/* As in nccl.h, with the same numbers as far as it has them. Of the last two a count is of tiles: 992 values in 1,024 bytes of MXFP8 and 112
+ * in 64 of NVFP4, blocks with a scale each, which are added up and averaged alone. docs/wire.md has their bytes. */
 typedef enum {
   qxInt8 = 0,
   qxUint8 = 1,
@@ -64,7 +65,9 @@ typedef enum {
   qxBfloat16 = 9,
   qxFloat8e4m3 = 10,
   qxFloat8e5m2 = 11,
-  qxInt16 = 32
+  qxInt16 = 32,
+  qxMxfp8 = 33,
+  qxNvfp4 = 34
 } qxDataType_t;
 
 /* As in nccl.h; the bitwise ones are ours, for integers. Of an average every rank divides the sum, integers towards zero. */

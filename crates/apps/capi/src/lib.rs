@@ -118,6 +118,8 @@ fn element(data_type: c_int) -> Result<DataType, CommError> {
         10 => DataType::F8E4M3,
         11 => DataType::F8E5M2,
         32 => DataType::I16,
+        33 => DataType::Mxfp8,
+        34 => DataType::Nvfp4,
         other => return Err(misuse("a qxDataType_t", other)),
     })
 }

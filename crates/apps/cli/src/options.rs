@@ -228,7 +228,8 @@ impl CollectiveOptions {
         let reduction = Reduction { op: op.on_the_way(), data_type: self.data_type };
         if task.reduces() && !reduction.is_defined() {
             return Err(Failure::Input(format!(
-                "expected sum, min, max, prod or avg of floating-point numbers, found {op} of {}; change --op or --dtype",
+                "expected {}, found {op} of {}; change --op or --dtype",
+                self.data_type.defined_operations(),
                 self.data_type
             )));
         }

@@ -124,7 +124,7 @@ pub(crate) struct Perf {
     #[command(flatten)]
     sweep: Sweep,
     /// f32, f16, bf16, i32, f64, i64, u64, u32, i16, i8, u8, e4m3 or e5m2 (8-bit floats), or as nccl-tests say: float, half, int8, fp8_e4m3
-    /// and so on
+    /// and so on; mxfp8 or nvfp4: blocks that share a scale, in tiles of 1024 or 64 bytes
     #[arg(short = 'd', long, visible_alias = "datatype", default_value = "f32", value_parser = data_type)]
     dtype: DataType,
     /// sum, min, max, prod or avg; band, bor or bxor of integers [default: sum]

@@ -81,7 +81,8 @@ pub(crate) struct Sim {
     /// One size, or first:last:factor, 4K is 4KiB; a dispatch or combine has the fabric's `tokens` instead [default: 1MiB]
     #[arg(long, visible_alias = "sizes")]
     size: Option<SizeRange>,
-    /// f32, f16, bf16, i32, f64, i64, u64, u32, i16, i8, u8, e4m3 or e5m2 (8-bit floats)
+    /// f32, f16, bf16, i32, f64, i64, u64, u32, i16, i8, u8, e4m3 or e5m2 (8-bit floats); mxfp8 or nvfp4: blocks
+    /// that share a scale, in tiles of 1024 or 64 bytes
     #[arg(long, default_value = "f32")]
     dtype: DataType,
     /// sum, min, max or prod; band, bor or bxor of integers [default: sum]

@@ -10,6 +10,8 @@ extern crate alloc;
 extern crate std;
 
 mod bandwidth;
+mod block_format;
+mod blocks;
 mod checksum;
 mod fixed_point;
 mod gate;
@@ -29,6 +31,7 @@ mod simd;
 mod tree;
 
 pub use bandwidth::Bandwidths;
+pub use block_format::BlockFormat;
 pub use fixed_point::{FixedPoint, NOT_FINITE, largest_exponent};
 pub use gate::{Choice, Gate, GateKind, Routing};
 pub use length_only::LengthOnly;
@@ -42,4 +45,6 @@ pub use reduction::{DataType, Op, ReduceOp, Reduction};
 pub use reference::{Fold, reduce_in_order, reduce_in_tree, reference, wrong_elements};
 pub use routes::{Routes, reference_combine, reference_dispatch};
 pub use sample::{SplitMix64, exact, noise, pattern};
+#[doc(hidden)]
+pub use simd::{Without, reduce_without};
 pub use tree::accumulate_in_tree;

@@ -1,5 +1,6 @@
 //! Element types and the operations that combine them.
 
+use crate::block_format::BlockFormat;
 use crate::name::{ParseNameError, find};
 use alloc::vec::Vec;
 use core::fmt;
@@ -36,6 +37,11 @@ pub enum DataType {
     F8E4M3,
     /// E5M2 of the same: combined likewise, and what is too large becomes infinite.
     F8E5M2,
+    /// MXFP8 of the OCP Microscaling specification 1.0 with elements E4M3, in tiles of 1,024 bytes, each an element here
+    /// ([`BlockFormat::Mxfp8`]): added up in binary32, and quantised anew.
+    Mxfp8,
+    /// As NVFP4, but without a scale of the whole tensor, in tiles of 64 bytes ([`BlockFormat::Nvfp4`]): the same.
+    Nvfp4,
 }
 
 /// How two elements become one (EPIC appendix N has the first three).
@@ -82,7 +88,7 @@ pub enum Op {
 
 impl DataType {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::F32,
         Self::F16,
         Self::Bf16,
@@ -96,12 +102,14 @@ impl DataType {
         Self::U8,
         Self::F8E4M3,
         Self::F8E5M2,
+        Self::Mxfp8,
+        Self::Nvfp4,
     ];
 
-    /// Bytes of the longest element there is.
+    /// Bytes of the longest number there is. Tiles of block formats are multiples of it.
     pub const LONGEST: usize = 8;
 
-    const NAMES: [(&'static str, Self); 13] = [
+    const NAMES: [(&'static str, Self); 15] = [
         ("f32", Self::F32),
         ("f16", Self::F16),
         ("bf16", Self::Bf16),
@@ -115,19 +123,41 @@ impl DataType {
         ("u8", Self::U8),
         ("e4m3", Self::F8E4M3),
         ("e5m2", Self::F8E5M2),
+        ("mxfp8", Self::Mxfp8),
+        ("nvfp4", Self::Nvfp4),
     ];
 
-    /// Bytes of an element.
+    /// Bytes of an element; of a block format, of a tile.
     pub const fn size(self) -> usize {
         match self {
             Self::F64 | Self::I64 | Self::U64 => 8,
             Self::F32 | Self::I32 | Self::U32 => 4,
             Self::F16 | Self::Bf16 | Self::I16 => 2,
             Self::I8 | Self::U8 | Self::F8E4M3 | Self::F8E5M2 => 1,
+            Self::Mxfp8 => BlockFormat::Mxfp8.tile(),
+            Self::Nvfp4 => BlockFormat::Nvfp4.tile(),
         }
     }
 
-    /// Whether elements are floating-point numbers.
+    /// The format, if elements share scales.
+    pub const fn block_format(self) -> Option<BlockFormat> {
+        match self {
+            Self::Mxfp8 => Some(BlockFormat::Mxfp8),
+            Self::Nvfp4 => Some(BlockFormat::Nvfp4),
+            _ => None,
+        }
+    }
+
+    /// Which operations are defined for the type, in words, for whoever asks for another one.
+    pub const fn defined_operations(self) -> &'static str {
+        match self {
+            Self::Mxfp8 | Self::Nvfp4 => "sum or avg of block formats",
+            _ if self.is_float() => "sum, min, max, prod or avg of floating-point numbers",
+            _ => "sum, min, max, prod, band, bor, bxor or avg of integers",
+        }
+    }
+
+    /// Whether each element is a floating-point number.
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F64 | Self::F32 | Self::F16 | Self::Bf16 | Self::F8E4M3 | Self::F8E5M2)
     }
@@ -135,6 +165,16 @@ impl DataType {
     /// The name that people type.
     pub const fn name(self) -> &'static str {
         Self::NAMES[self as usize].0
+    }
+}
+
+impl BlockFormat {
+    /// The type of its tiles.
+    pub const fn data_type(self) -> DataType {
+        match self {
+            Self::Mxfp8 => DataType::Mxfp8,
+            Self::Nvfp4 => DataType::Nvfp4,
+        }
     }
 }
 
@@ -160,8 +200,12 @@ impl ReduceOp {
 }
 
 impl Reduction {
-    /// Whether the operation is defined for the type: bits are those of integers.
+    /// Whether the operation is defined for the type: bits are those of integers, and block formats are added up alone. Of two numbers the
+    /// smaller one would be neither any more once it is quantised under another scale.
     pub const fn is_defined(self) -> bool {
+        if self.data_type.block_format().is_some() {
+            return matches!(self.op, ReduceOp::Sum);
+        }
         !(self.data_type.is_float()
             && matches!(self.op, ReduceOp::BitAnd | ReduceOp::BitOr | ReduceOp::BitXor))
     }
@@ -212,7 +256,11 @@ impl fmt::Display for ReduceOp {
 impl FromStr for DataType {
     type Err = ParseNameError;
     fn from_str(text: &str) -> Result<Self, ParseNameError> {
-        find(&Self::NAMES, "f32, f16, bf16, i32, f64, i64, u64, u32, i16, i8, u8, e4m3, e5m2", text)
+        find(
+            &Self::NAMES,
+            "f32, f16, bf16, i32, f64, i64, u64, u32, i16, i8, u8, e4m3, e5m2, mxfp8, nvfp4",
+            text,
+        )
     }
 }
 

@@ -2,16 +2,19 @@
 
 use crate::quarter::{E4M3, E5M2, Quarter};
 use crate::simd::{bf16_from_f32, f16_from_f32};
-use crate::{DataType, Numbers, Rank, ReduceOp, Reduction};
+use crate::{BlockFormat, DataType, Numbers, Rank, ReduceOp, Reduction};
 use alloc::vec::Vec;
 
 /// A rank's vector of small whole numbers (-3 to 4), other ones for every rank: sums over up to 64 ranks are exact in every type and so
 /// the same in every order. Types of 8 bits count no further than 8, so that of these at most eight of 64 ranks have another number
-/// than zero at a place: one or minus one. `length` is in bytes.
+/// than zero at a place: one or minus one. Blocks of formats that share scales have sums of 1.5 instead. `length` is in bytes.
 ///
 /// # Panics
 /// If `length` is not whole elements.
 pub fn pattern(rank: Rank, length: usize, data_type: DataType) -> Numbers {
+    if let Some(format) = data_type.block_format() {
+        return tiles(rank, length, format);
+    }
     let mut small = Small::new(rank);
     let mut place = 0;
     fill(length, data_type, || {
@@ -47,6 +50,20 @@ fn factors(rank: Rank, length: usize, data_type: DataType) -> Numbers {
         let factor = if place == rank.0 % TURNS { 2 } else { 1 };
         bits(if small.draw() & 1 == 0 { factor } else { -factor }, data_type)
     })
+}
+
+/// A rank's [`pattern`] in a block format: 1.5 or -1.5 at every 32nd place, another one for its neighbours, and zeros. So two of 64 ranks have something
+/// at a place, up to three of any, and blocks of 0, 1.5, 3 and 4.5 are exact in both formats.
+fn tiles(rank: Rank, length: usize, format: BlockFormat) -> Numbers {
+    check_whole(length, format.data_type());
+    const TURNS: usize = 32;
+    let mut small = Small::new(rank);
+    let values = length / format.tile() * format.values();
+    let value = |place: usize| {
+        let sign = if small.draw() & 1 == 0 { 1.5 } else { -1.5 };
+        if place % TURNS == rank.index() % TURNS { sign } else { 0.0 }
+    };
+    format.quantize(&(0..values).map(value).collect::<Vec<f32>>()).into()
 }
 
 /// Ranks take turns in having something at a place.
@@ -101,6 +118,12 @@ fn float_bits(float: f32, data_type: DataType) -> u64 {
 /// # Panics
 /// If `length` is not whole elements.
 pub fn noise(seed: u64, length: usize, data_type: DataType) -> Numbers {
+    if let Some(format) = data_type.block_format() {
+        check_whole(length, data_type);
+        let values = noise(seed, 4 * (length / format.tile() * format.values()), DataType::F32);
+        let values = values.bytes().as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
+        return format.quantize(&values.collect::<Vec<_>>()).into();
+    }
     let mut state = SplitMix64::new(seed);
     fill(length, data_type, || {
         let bits = state.draw();
@@ -118,13 +141,18 @@ pub fn noise(seed: u64, length: usize, data_type: DataType) -> Numbers {
 }
 
 fn fill(length: usize, data_type: DataType, mut element: impl FnMut() -> u64) -> Numbers {
+    check_whole(length, data_type);
     let size = data_type.size();
-    assert!(length.is_multiple_of(size), "{length} bytes are not whole elements of {size}");
     let mut bytes = Vec::with_capacity(length);
     while bytes.len() < length {
         bytes.extend_from_slice(&element().to_le_bytes()[..size]);
     }
     Numbers::from(bytes)
+}
+
+fn check_whole(length: usize, data_type: DataType) {
+    let size = data_type.size();
+    assert!(length.is_multiple_of(size), "{length} bytes are not whole elements of {size}");
 }
 
 /// Steele, Lea and Flood's generator ("Fast splittable pseudorandom number generators", 2014): 64 bits of state, every

@@ -6,7 +6,7 @@
 //! conversions the compiler cannot vectorise across elements; the tests compare with it over every bit pattern.
 
 use crate::quarter::{E4M3, E5M2, Quarter};
-use crate::{DataType, ReduceOp, Reduction};
+use crate::{BlockFormat, DataType, ReduceOp, Reduction, blocks};
 use multiversion::multiversion;
 use multiversion::target::match_target;
 
@@ -38,6 +38,46 @@ macro_rules! integers {
 /// If the lengths differ or are not whole elements.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2"))]
 pub(crate) fn reduce(target: &mut [u8], source: &[u8], reduction: Reduction) {
+    combine(target, source, reduction, add_f16, add_bf16);
+}
+
+/// Instructions that [`reduce_without`] leaves alone.
+#[doc(hidden)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Without {
+    /// Vectors of 512 bits.
+    Avx512,
+    /// These and vectors of 256 bits: what every processor has.
+    Avx2,
+}
+
+/// Combines as [`Payload::reduce`](crate::Payload::reduce) does on a processor without some vectors, to measure that and to hold the results against
+/// each other.
+///
+/// # Panics
+/// As that does.
+#[doc(hidden)]
+pub fn reduce_without(without: Without, target: &mut [u8], source: &[u8], reduction: Reduction) {
+    match without {
+        Without::Avx512 => reduce_by_avx2(target, source, reduction),
+        Without::Avx2 => combine(target, source, reduction, add_f16_one_by_one, add_bf16_in_pairs),
+    }
+}
+
+#[multiversion(targets("x86_64+avx2"))]
+fn reduce_by_avx2(target: &mut [u8], source: &[u8], reduction: Reduction) {
+    combine(target, source, reduction, add_f16_by_f16c, add_bf16_in_pairs);
+}
+
+/// The body of what is compiled for each kind of vectors, but for the sums of 16-bit floating-point numbers, which have kinds of their own.
+#[inline(always)]
+fn combine(
+    target: &mut [u8],
+    source: &[u8],
+    reduction: Reduction,
+    add_f16: impl Fn(&mut [u8], &[u8]),
+    add_bf16: impl Fn(&mut [u8], &[u8]),
+) {
     let size = reduction.data_type.size();
     assert_eq!(target.len(), source.len(), "combining blocks of different lengths");
     assert!(target.len().is_multiple_of(size), "{} bytes are not whole elements of {size}", target.len());
@@ -50,6 +90,9 @@ pub(crate) fn reduce(target: &mut [u8], source: &[u8], reduction: Reduction) {
         (DataType::Bf16, op) => halves(op, target, source, BF16_INFINITY, bf16_to_f32, bf16_from_f32),
         (DataType::F8E4M3, op) => quarters::<E4M3>(op, target, source),
         (DataType::F8E5M2, op) => quarters::<E5M2>(op, target, source),
+        (DataType::Mxfp8, ReduceOp::Sum) => blocks::add(BlockFormat::Mxfp8, target, source),
+        (DataType::Nvfp4, ReduceOp::Sum) => blocks::add(BlockFormat::Nvfp4, target, source),
+        (DataType::Mxfp8 | DataType::Nvfp4, op) => undefined(op),
         (DataType::I64, op) => integers!(i64, op, target, source),
         (DataType::U64, op) => integers!(u64, op, target, source),
         (DataType::I32, op) => integers!(i32, op, target, source),
@@ -83,6 +126,8 @@ pub(crate) fn divide(target: &mut [u8], by: u16, data_type: DataType) {
         DataType::Bf16 => divide!(u16, |a, by| bf16_from_f32(bf16_to_f32(a) / f32::from(by))),
         DataType::F8E4M3 => divide!(u8, |a, by| E4M3::narrow(E4M3::widen(a) / f32::from(by))),
         DataType::F8E5M2 => divide!(u8, |a, by| E5M2::narrow(E5M2::widen(a) / f32::from(by))),
+        DataType::Mxfp8 => blocks::divide(BlockFormat::Mxfp8, target, by),
+        DataType::Nvfp4 => blocks::divide(BlockFormat::Nvfp4, target, by),
         DataType::I64 => divide!(i64, |a, by| a / i64::from(by)),
         DataType::U64 => divide!(u64, |a, by| a / u64::from(by)),
         DataType::I32 => divide!(i32, |a, by| a / i32::from(by)),
@@ -94,10 +139,10 @@ pub(crate) fn divide(target: &mut [u8], by: u16, data_type: DataType) {
     }
 }
 
-/// Bits of floating-point numbers, which no door lets in.
+/// What [`Reduction::is_defined`] says no to, which no door lets in.
 #[cold]
 fn undefined(op: ReduceOp) -> ! {
-    panic!("{op} of floating-point numbers")
+    panic!("{op} of a type for which it is not defined")
 }
 
 #[inline(always)]
@@ -185,7 +230,7 @@ fn quarters<F: Quarter>(op: ReduceOp, target: &mut [u8], source: &[u8]) {
 }
 
 /// Adds binary16 numbers: with the conversion instructions where there are some, sixteen or eight at a time.
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+f16c"))]
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl"))]
 fn add_f16(target: &mut [u8], source: &[u8]) {
     let whole = match_target! {
         "x86_64+avx512f+avx512bw+avx512vl" => {
@@ -209,6 +254,15 @@ fn add_f16(target: &mut [u8], source: &[u8]) {
             }
             32 * blocks.len()
         },
+        _ => 0,
+    };
+    add_f16_by_f16c(&mut target[whole..], &source[whole..]);
+}
+
+/// The same eight at a time.
+#[multiversion(targets("x86_64+avx2+f16c"))]
+fn add_f16_by_f16c(target: &mut [u8], source: &[u8]) {
+    let whole = match_target! {
         "x86_64+avx2+f16c" => {
             use core::arch::x86_64::*;
             let load = |eight: &[u8; 16]| {
@@ -227,7 +281,13 @@ fn add_f16(target: &mut [u8], source: &[u8]) {
         },
         _ => 0,
     };
-    zip2(&mut target[whole..], &source[whole..], |a, b| f16_from_f32(f16_to_f32(a) + f16_to_f32(b)));
+    add_f16_one_by_one(&mut target[whole..], &source[whole..]);
+}
+
+/// The same by arithmetic.
+#[inline(always)]
+fn add_f16_one_by_one(target: &mut [u8], source: &[u8]) {
+    zip2(target, source, |a, b| f16_from_f32(f16_to_f32(a) + f16_to_f32(b)));
 }
 
 /// Adds bfloat16 numbers: with the conversion instruction where there is one, 32 at a time.
@@ -474,9 +534,12 @@ mod tests {
             let sum = |bits| f16::from_bits(bits).to_f32() + f16::from_bits(other).to_f32();
             let expected =
                 |bits| if sum(bits).is_nan() { F16_NAN } else { f16::from_f32(sum(bits)).to_bits() };
-            hold_all_sums(&[add_f16], other, expected, |bits| {
-                f16_from_f32(f16_to_f32(bits) + f16_to_f32(other))
-            });
+            hold_all_sums(
+                &[add_f16, add_f16_by_f16c, |a, b| add_f16_one_by_one(a, b)],
+                other,
+                expected,
+                |bits| f16_from_f32(f16_to_f32(bits) + f16_to_f32(other)),
+            );
         }
     }
 

@@ -372,7 +372,7 @@ impl Experts {
         }
         let reduction = Reduction { op: op.on_the_way(), data_type };
         if !reduction.is_defined() || op == Op::Average {
-            let expected = "sum, min, max or prod, of integers by bits, too";
+            let expected = format!("{}, without avg", data_type.defined_operations());
             return Err(CommError::misuse(
                 expected,
                 format!("{op} of {data_type}"),

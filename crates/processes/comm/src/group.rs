@@ -608,9 +608,9 @@ impl Group {
             let Reduction { op, data_type } = reduction;
             if !reduction.is_defined() {
                 return Err(CommError::misuse(
-                    "sum, min, max, prod or avg of floating-point numbers",
+                    data_type.defined_operations(),
                     format!("{op} of {data_type}"),
-                    "take another operation, or view the data as integers",
+                    "take another operation, or another type",
                 ));
             }
             if !given.is_multiple_of(data_type.size()) {

@@ -278,8 +278,9 @@ impl JobSetup {
         }
         let reduction = Reduction { op: self.op, data_type: self.dtype };
         if self.collective.reduces() && !reduction.is_defined() {
-            let expected = "an `op` of floating-point numbers: sum, min, max or prod".to_owned();
-            return Err((expected, self.op.to_string(), "say another, or a `dtype` of integers".into()));
+            let expected = format!("an `op` that is defined: {}", self.dtype.defined_operations());
+            let found = format!("{} of {}", self.op, self.dtype);
+            return Err((expected, found, "say another, or another `dtype`".into()));
         }
         let element = self.dtype.size() as u64;
         let is_empty = self.size.bytes() == 0 && self.collective != Collective::Barrier;

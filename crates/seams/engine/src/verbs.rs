@@ -349,10 +349,10 @@ pub enum RequestError {
         /// As given.
         found: Reduction,
     },
-    /// Bits of floating-point numbers.
+    /// Bits of floating-point numbers, or anything but a sum of a block format.
     #[error(
-        "expected sum, min, max or prod of floating-point numbers, found {} of {}; take one of these, or a type of integers",
-        found.op, found.data_type
+        "expected {}, found {} of {}; take one of these, or another type",
+        found.data_type.defined_operations(), found.op, found.data_type
     )]
     Undefined {
         /// As given.

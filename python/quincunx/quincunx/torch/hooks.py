@@ -5,9 +5,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from quincunx.torch._backend import QuincunxBackend
 from quincunx.torch._quantization import sum_of_all
 
-__all__ = ["fixed_point", "inq"]
+__all__ = ["fixed_point", "inq", "mxfp8", "nvfp4"]
 
 _LARGEST = (1 << 31) - 1
 # What SCIN chooses (section 4.2).
@@ -58,6 +59,44 @@ def inq(group: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tenso
     total = sum_of_all(gradients.float(), _BLOCK, group)
     future: torch.futures.Future = torch.futures.Future()
     future.set_result(gradients.copy_(total.div_(dist.get_world_size(group))))
+    return future
+
+
+def mxfp8(group: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """Exchanges gradients as MXFP8 (`quincunx.blocks`), 8.26 bits each, then the mean in the gradients' type.
+
+    They are quantised once by each rank, and at each addition anew, in switches, too: with `group.reproducible=true` every run has the same bits. A
+    block of 32 with an infinity or NaN at any rank becomes NaN at all. The exchange has ended when the hook returns: it overlaps no computation.
+    `group`: None for all ranks, else a group of the backend "quincunx". Gradients must be floating-point numbers, or TypeError is raised. Needs NumPy.
+    """
+    return _in_blocks(group, bucket, "mxfp8", 1.0)
+
+
+def nvfp4(group: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """The same as blocks of 16 E2M1 with a scale E4M3, 4.57 bits each, and one power of two for a bucket, the same at all ranks: the largest that
+    leaves room for the sum of all ranks at their largest.
+    """
+    gradients = _floats(bucket)
+    largest = gradients.abs().max().to(torch.float32) if gradients.numel() else torch.zeros(())
+    dist.all_reduce(largest, op=dist.ReduceOp.MAX, group=group)
+    from quincunx import blocks  # noqa: PLC0415: other hooks need no NumPy
+
+    return _in_blocks(group, bucket, "nvfp4", blocks.factor(largest.item(), dist.get_world_size(group)))
+
+
+def _in_blocks(group: Any, bucket: dist.GradBucket, element: str, factor: float) -> torch.futures.Future[torch.Tensor]:
+    from quincunx import blocks  # noqa: PLC0415: other hooks need no NumPy
+
+    gradients = _floats(bucket)
+    given = blocks.quantize((gradients.float() * factor).cpu().numpy(), element)
+    tiles = torch.from_numpy(given.tiles)
+    of = dist.group.WORLD if group is None else group
+    # Of torch 2.11 the backend is the group.
+    backend = of if isinstance(of, QuincunxBackend) else of._get_backend(torch.device("cpu"))
+    backend._whole("all_reduce", [tiles], tiles, tiles, element=element, op="sum").wait()
+    total = torch.from_numpy(given.dequantize()).div_(factor * dist.get_world_size(group))
+    future: torch.futures.Future = torch.futures.Future()
+    future.set_result(gradients.copy_(total.view_as(gradients)))
     return future
 
 

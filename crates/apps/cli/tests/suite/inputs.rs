@@ -39,7 +39,15 @@ fn an_option_that_means_nothing_with_the_collective_is_refused_by_name() {
     }
     for command in ["sim", "perf"] {
         refused(&[command, "all_reduce", "--op", "bor"], "floating-point numbers, found bor of f32");
+        let maximum = [command, "all_reduce", "--op", "max", "--dtype", "mxfp8"];
+        refused(&maximum, "sum or avg of block formats, found max of mxfp8");
+        refused(
+            &[command, "all_reduce", "--dtype", "mxfp8", "--size", "1000"],
+            "1024 bytes each as mxfp8, found 1000",
+        );
     }
+    let short_packets = ["perf", "all_reduce", "--dtype", "mxfp8", "--set", "group.mtu=512"];
+    refused(&short_packets, "`group.mtu` of whole elements, 1024 bytes each as mxfp8, found 512");
     refused(&["perf", "all_reduce", "--mtu", "9000"], "--mtu");
     refused(&["perf", "all_reduce", "--rate", "1Gbit/s"], "--link paced or netns");
     refused(&["perf", "all_reduce", "--link", "paced"], "--rate");

@@ -61,6 +61,20 @@ fn types_and_operations_beyond_those_of_chips_are_right() {
     }
 }
 
+#[test]
+fn block_formats_are_added_up_and_averaged_by_switches_and_among_hosts() {
+    for (data_type, op) in [("mxfp8", "sum"), ("nvfp4", "sum"), ("nvfp4", "avg")] {
+        for task in ["all_reduce", "reduce_scatter", "all_gather"] {
+            let op = if task == "all_gather" { "sum" } else { op };
+            let output = quincunx(&format!(
+                "perf {task} --ranks 3 --design epic-1,epic-2,epic-3,ring --dtype {data_type} --op {op} --size 96KiB --iterations 1 --json"
+            ));
+            let rows = rows(&output);
+            assert!(rows.len() == 4 && rows.iter().all(|row| row["wrong"] == 0), "{rows:?}");
+        }
+    }
+}
+
 /// Fabrics where a group's tree is one of several, and ordinary messages go over all of them.
 const SWITCHED: [&str; 3] = ["leaf-spine-2x2x2", "rail-2x2x1", "fat-tree-4"];
 

@@ -3,13 +3,15 @@
 use proptest::prelude::*;
 use quincunx_collective::{
     BlockQuantization, CodeType, DataType, LengthOnly, Numbers, Payload, Provenance, Quantized, Rank,
-    ReduceOp, Reduction, exact, noise, pattern,
+    ReduceOp, Reduction, Without, exact, noise, pattern, reduce_without,
 };
 
 const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
 
-fn data_type() -> impl Strategy<Value = DataType> {
-    proptest::sample::select(&DataType::ALL[..])
+/// A type that has a smaller and a larger.
+fn number() -> impl Strategy<Value = DataType> {
+    let numbers = DataType::ALL.into_iter().filter(|data_type| data_type.block_format().is_none());
+    proptest::sample::select(numbers.collect::<Vec<_>>())
 }
 
 fn reduction() -> impl Strategy<Value = Reduction> {
@@ -71,7 +73,7 @@ proptest! {
 
     #[test]
     fn min_and_max_of_any_bits_are_associative_and_commutative(
-        max in any::<bool>(), data_type in data_type(), bytes in proptest::array::uniform3(any::<[u8; 64]>()),
+        max in any::<bool>(), data_type in number(), bytes in proptest::array::uniform3(any::<[u8; 64]>()),
     ) {
         let reduction = Reduction { op: if max { ReduceOp::Max } else { ReduceOp::Min }, data_type };
         let [a, b, c] = bytes.map(|bytes| Numbers::from(bytes.to_vec()));
@@ -82,8 +84,23 @@ proptest! {
 
     #[test]
     fn a_reduction_of_any_bits_is_commutative(reduction in reduction(), bytes in proptest::array::uniform2(any::<[u8; 64]>())) {
-        let [a, b] = bytes.map(|bytes| Numbers::from(bytes.to_vec()));
+        let times = reduction.data_type.size().div_ceil(64);
+        let [a, b] = bytes.map(|bytes| Numbers::from(bytes.repeat(times)));
         prop_assert_eq!(combined(&a, &b, reduction), combined(&b, &a, reduction));
+    }
+
+    /// Whatever vectors a processor has, for lengths that they divide and others.
+    #[test]
+    fn every_processor_gives_the_same_bits(reduction in reduction(), bytes in proptest::array::uniform2(any::<[u8; 256]>()), elements in 1..100_usize) {
+        let size = reduction.data_type.size();
+        let length = if size < 8 { elements * size } else { size };
+        let [a, b] = bytes.map(|bytes| bytes.repeat(4)[..length].to_vec());
+        let expected = combined(&Numbers::from(a.clone()), &Numbers::from(b.clone()), reduction).into_bytes();
+        for without in [Without::Avx512, Without::Avx2] {
+            let mut found = a.clone();
+            reduce_without(without, &mut found, &b, reduction);
+            prop_assert_eq!(&found, &expected, "without {:?}", without);
+        }
     }
 
     #[test]

@@ -103,13 +103,18 @@ fn wrong_elements_are_counted_to_the_bit() {
     assert_eq!(wrong_elements(&expected, &vector(&[1.0, 0.0]), DataType::F32), 3);
 }
 
+/// Bytes of whole elements, a few of them numbers.
+fn sample(reduction: Reduction) -> usize {
+    200_usize.next_multiple_of(reduction.data_type.size())
+}
+
 proptest! {
     #[test]
     fn samples_of_64_ranks_combine_to_the_same_in_every_order(
         order in Just((0..64).map(Rank).collect::<Vec<_>>()).prop_shuffle(),
         reduction in proptest::sample::select(Reduction::all().collect::<Vec<_>>()),
     ) {
-        let inputs: Vec<_> = (0..64).map(|rank| exact(Rank(rank), 200, reduction)).collect();
+        let inputs: Vec<_> = (0..64).map(|rank| exact(Rank(rank), sample(reduction), reduction)).collect();
         prop_assert_eq!(&reduce_in_order(&order, reduction, &inputs), &reference(Collective::AllReduce, reduction, &inputs)[0]);
     }
 }
@@ -127,7 +132,7 @@ fn a_sample_may_be_longer_than_any_counter_of_16_bits() {
 #[test]
 fn every_sum_and_product_of_samples_shows_who_is_missing() {
     for reduction in Reduction::all().filter(|one| matches!(one.op, ReduceOp::Sum | ReduceOp::Product)) {
-        let inputs: Vec<_> = (0..9).map(|rank| exact(Rank(rank), 200, reduction)).collect();
+        let inputs: Vec<_> = (0..9).map(|rank| exact(Rank(rank), sample(reduction), reduction)).collect();
         let order: Vec<Rank> = (0..9).map(Rank).collect();
         let whole = reduce_in_order(&order, reduction, &inputs);
         for missing in 0..9 {

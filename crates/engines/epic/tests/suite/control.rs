@@ -71,10 +71,17 @@ fn what_does_not_exist_or_is_not_defined_is_not_understood() {
     let all_gather_by_sum = 1 << 22;
     let all_gather_that_scatters = 5 << 27 | 1 << 22 | 1 << 21;
     let eighth_operation = 7 << 27;
-    let fourteenth_type = 13 << 23;
+    let sixteenth_type = 15 << 23;
     let bits_of_binary32 = 4 << 27;
-    let bits =
-        [all_gather_by_sum, all_gather_that_scatters, eighth_operation, fourteenth_type, bits_of_binary32];
+    let maximum_of_blocks = 2 << 27 | 13 << 23;
+    let bits = [
+        all_gather_by_sum,
+        all_gather_that_scatters,
+        eighth_operation,
+        sixteenth_type,
+        bits_of_binary32,
+        maximum_of_blocks,
+    ];
     for bits in bits {
         assert_eq!(ControlMessage::decode(bits), None, "{bits:#x}");
     }

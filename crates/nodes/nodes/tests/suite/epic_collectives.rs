@@ -2,7 +2,9 @@
 
 use crate::common::{Faults, Network, NetworkSetup, SUM, Shape, star, tree};
 use proptest::prelude::*;
-use quincunx_collective::{Collective, Numbers, Payload, Rank, Reduction, SplitMix64, exact, reference};
+use quincunx_collective::{
+    BlockFormat, Collective, Numbers, Payload, Rank, ReduceOp, Reduction, SplitMix64, exact, reference,
+};
 use quincunx_engine::verbs::Outcome;
 use quincunx_epic::Mode;
 use quincunx_units::{Duration, Instant};
@@ -111,6 +113,21 @@ fn every_primitive_is_right_in_every_mode_on_a_star() {
                 &[(collective, 100)],
                 SUM,
             );
+        }
+    }
+}
+
+/// A tile of MXFP8 is as long as a packet, or as half of one, so that a control message carries none or one beside what follows.
+#[test]
+fn block_formats_are_added_up_in_every_mode_over_lossy_links() {
+    let faults = Faults { loss: 5, duplication: 2, reordering: 5 };
+    for (mode, format) in MODES.into_iter().flat_map(|mode| BlockFormat::ALL.map(|format| (mode, format))) {
+        for (mtu, eager) in [(1024, false), (1024, true), (2048, true)] {
+            let setup = NetworkSetup { mtu, eager, ..NetworkSetup::tiny(mode) };
+            let network = Network::new(&tree(3, 2), setup, faults, 11);
+            let reduction = Reduction { op: ReduceOp::Sum, data_type: format.data_type() };
+            let collectives = all_collectives(Rank(1)).map(|collective| (collective, 3 * 1024));
+            run(network, &collectives, reduction);
         }
     }
 }
@@ -247,7 +264,9 @@ fn seeded(seed: u64) {
         ..NetworkSetup::tiny(mode)
     };
     let network = Network::new(&shape, setup, Faults { loss: 5, duplication: 2, reordering: 5 }, seed);
-    let all: Vec<Reduction> = Reduction::all().collect();
+    // Of numbers: tiles are longer than these packets.
+    let of_numbers = |one: &Reduction| one.data_type.block_format().is_none();
+    let all: Vec<Reduction> = Reduction::all().filter(of_numbers).collect();
     let reduction = all[pick(all.len() as u64) as usize];
     let collectives: Vec<_> = (0..2 + pick(5))
         .map(|_| {
