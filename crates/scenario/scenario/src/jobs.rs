@@ -278,7 +278,8 @@ impl JobSetup {
         }
         let reduction = Reduction { op: self.op, data_type: self.dtype };
         if self.collective.reduces() && !reduction.is_defined() {
-            let expected = format!("an `op` that is defined: {}", self.dtype.defined_operations());
+            let expected =
+                format!("an `op` that is defined: {}, without avg", self.dtype.defined_operations());
             let found = format!("{} of {}", self.op, self.dtype);
             return Err((expected, found, "say another, or another `dtype`".into()));
         }
@@ -397,7 +398,12 @@ mod tests {
             (format!("{JOB}root = 3\n"), "jobs.toml:1:", "found all_reduce"),
             (JOB.replace("all_reduce", "barrier"), "jobs.toml:1:", "no `size` with barrier"),
             (format!("{JOB}times = 0\n"), "jobs.toml:1:", "`times`"),
-            (format!("{JOB}op = \"bxor\"\n"), "jobs.toml:1:", "`op` of floating-point numbers"),
+            (
+                format!("{JOB}op = \"bxor\"\n"),
+                "jobs.toml:1:",
+                "prod or avg of floating-point numbers, without avg, found bxor of f32",
+            ),
+            (format!("{JOB}op = \"min\"\ndtype = \"mxfp8\"\n"), "jobs.toml:1:", "found min of mxfp8"),
             (format!("{JOB}name = \"a\"\n{JOB}name = \"a\"\n"), "jobs.toml:7:", "\"a\" twice"),
             (format!("{JOB}[[traffic]]\nload = 0.5\n"), "jobs.toml:6:", "`pattern`"),
             (format!("{JOB}[[traffic]]\npattern = \"uniform\"\n"), "jobs.toml:6:", "neither"),
