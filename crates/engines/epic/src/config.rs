@@ -72,6 +72,9 @@ pub struct GroupConfig {
     /// Mode-III: acknowledge a packet as soon as it is taken in, so that ranks that run ahead do so as far as the pipe reaches
     /// (4.4, "rank windows progress independently"); otherwise ACKs are put off, and keep the ranks together.
     pub run_ahead: bool,
+    /// Mode-II, where reliability is selective: a rank that misses the result of an AllReduce gets it from the switch; otherwise the ranks send
+    /// their own packets again, and the switch answers those (4.3).
+    pub resend_results: bool,
     /// Mode-III: what lies ahead of the range is answered, with a congestion notification to a rank, at most one in this time,
     /// and with a NAK as soon as the range has opened (4.4, rate synchronisation). Otherwise it is dropped in silence (algorithm
     /// 2), and the sender's time-out sees to it.

@@ -229,7 +229,7 @@ impl Epic {
 
     /// Refuses what only another mode has.
     fn check(&self, params: &EpicParams) -> Result<(), Refusal> {
-        let GroupParams { slots, run_ahead, synchronize_rates, ref modes, .. } = params.group;
+        let GroupParams { slots, run_ahead, synchronize_rates, resend_results, ref modes, .. } = params.group;
         if (modes.is_some() || params.group.unproved) && self.mode.is_some() {
             return Err(Refusal::new(
                 format!(
@@ -241,17 +241,18 @@ impl Epic {
             ));
         }
         let foreign = match self.mode {
+            Some(Mode::I | Mode::III) if !resend_results => Some(("group.resend_results", "epic-2")),
             None | Some(Mode::III) => None,
-            _ if slots.is_some() => Some("group.slots"),
-            _ if run_ahead => Some("group.run_ahead"),
-            _ if !synchronize_rates => Some("group.synchronize_rates"),
+            _ if slots.is_some() => Some(("group.slots", "epic-3")),
+            _ if run_ahead => Some(("group.run_ahead", "epic-3")),
+            _ if !synchronize_rates => Some(("group.synchronize_rates", "epic-3")),
             _ => None,
         };
         match foreign {
-            Some(key) => Err(Refusal::new(
+            Some((key, owner)) => Err(Refusal::new(
                 format!("`{key}` as it is by default for {}", self.about.name),
                 "another value",
-                "only epic-3 has it; leave it out",
+                format!("only {owner} has it; leave it out"),
             )),
             None => Ok(()),
         }
@@ -309,6 +310,7 @@ impl Epic {
             standard_verbs: params.group.standard_verbs,
             selective: params.group.is_selective(),
             run_ahead: params.group.run_ahead,
+            resend_results: params.group.resend_results,
             notification_interval: params.group.synchronize_rates.then_some(NOTIFICATION_INTERVAL),
             mutation,
             resend_timeout: transport.retry_timeout,

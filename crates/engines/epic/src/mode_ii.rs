@@ -23,7 +23,7 @@ use quincunx_wire::{Aeth, NakCode, Operation, RoceHeader, Syndrome};
 use crate::config::{EdgeConfig, GroupConfig};
 use crate::control::{ControlMessage, Pattern};
 use crate::drops::DropReason;
-use crate::forward::{acknowledge, expedite, replicate};
+use crate::forward::{acknowledge, replicate};
 use crate::invocation::{Admitted, EdgeSet, Invocation, InvocationTable, TreePlace, edge_bit, edges_of};
 use crate::mutation::Mutation;
 use crate::pipe::{Aggregated, Pipe, SlotHeader};
@@ -239,19 +239,18 @@ impl<P: Payload> ModeII<P> {
             return Ok(());
         }
         let outs = match invocation.message.pattern {
-            // The root of the tree turns the aggregate round; a duplicate is answered toward the one who asks.
+            // The root of the tree turns the aggregate round; a duplicate is answered toward the one who asks, among other traffic: what it
+            // overtook would be taken for lost.
             Pattern::AllReduce if self.place.is_root() && outcome == Aggregated::Duplicate => bit,
             Pattern::AllReduce if self.place.is_root() => sources,
             _ => self.place.aggregation(invocation.message.pattern).map_or(0, |route| route.outs),
         };
         let held = self.pipe.header(sequence).expect("a complete slot holds something");
-        let next_slot = outcome == Aggregated::Duplicate && self.config.breaks(Mutation::AnswersNextSlot);
-        let view = if next_slot { self.pipe.next_view(sequence) } else { self.pipe.view(sequence) };
-        if self.config.selective && outs == bit {
-            expedite(&self.config, edge, sequence, held, view, out);
-        } else {
-            replicate(&self.config, outs, sequence, held, view, out);
-        }
+        let view = match outcome {
+            Aggregated::Duplicate => self.view_again(sequence),
+            _ => self.pipe.view(sequence),
+        };
+        replicate(&self.config, outs, sequence, held, view, out);
         let by_completion = invocation.message.pattern == Pattern::AllReduce
             || self.config.breaks(Mutation::ReduceRecycledByCompletion);
         if outcome == Aggregated::Complete {
@@ -367,6 +366,7 @@ impl<P: Payload> ModeII<P> {
                 }
                 match aeth.syndrome {
                     Syndrome::Ack(_) => self.tell_again(edge, sequence, out),
+                    _ if asks_for_one && self.answer_request(edge, sequence, &invocation, out) => {}
                     _ => self.pass_on(edge, sequence, aeth.syndrome, false, out),
                 }
             }

@@ -28,6 +28,9 @@ pub struct GroupParams {
     /// Mode-III: switches acknowledge at once and ranks count acknowledges alone, so that fast ranks run ahead of slow ones
     /// (4.4); otherwise acknowledges and windows wait for results.
     pub run_ahead: bool,
+    /// Mode-II: a switch sends a result once more to the rank that asks for it; otherwise, as the paper has it, ranks send their own packets
+    /// again, which are answered (4.3, 7.4).
+    pub resend_results: bool,
     /// Mode-III: a switch answers what lies ahead of its range, so that the sender slows down (4.4, rate
     /// synchronisation); otherwise it drops it in silence.
     pub synchronize_rates: bool,
@@ -59,6 +62,7 @@ impl Default for GroupParams {
             slots: None,
             run_ahead: false,
             synchronize_rates: true,
+            resend_results: true,
             overlap: true,
             eager: true,
             confirm: true,
@@ -79,11 +83,15 @@ impl GroupParams {
 
 impl Params for EpicParams {
     fn help() -> Vec<Help> {
-        let own: [Help; 11] = [
+        let own: [Help; 12] = [
             ("group.reproducible", "combine in rank order, for equal bits every time"),
             ("group.slots", "Mode-III: packets in each of a switch's pipes; default: a window"),
             ("group.run_ahead", "Mode-III: fast ranks run ahead of slow ones, as far as the pipes reach"),
             ("group.synchronize_rates", "Mode-III: answer ranks that are ahead, so that they slow down"),
+            (
+                "group.resend_results",
+                "Mode-II: switches send a result again to ranks that miss it; otherwise, as in the paper, ranks send their own packets again",
+            ),
             ("group.overlap", "begin the next Reduce or Broadcast before the last one ends"),
             (
                 "group.eager",

@@ -24,6 +24,10 @@ const DOUBLINGS: u8 = 4;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct RoundTrip {
     estimate: Option<Estimate>,
+    /// How long the peer takes to send what it is asked for, and when the newest request was made that it has answered
+    /// ([`suppose`](Self::suppose)).
+    requests: Option<Estimate>,
+    answered: Instant,
     timed: Option<Timed>,
     /// How often the next time-out is doubled: once for each in a row.
     backoff: u8,
@@ -110,10 +114,14 @@ impl RoundTrip {
         }
     }
 
-    /// While nothing that was sent has been answered, what was asked for tells how long answers take.
+    /// What was asked for tells how long answers take, too. An acknowledge may wait for others than the peer, where it is of a sum of
+    /// several (EPIC 4.3), and a question is answered by the peer alone: the shorter of the two times tells when to ask. A peer that
+    /// answers is there, which ends the doubling of time-outs.
     pub fn suppose(&mut self, missing: &Missing) {
-        if self.estimate.is_none() {
-            self.estimate = missing.answers;
+        self.requests = missing.answers;
+        if missing.answered > self.answered {
+            self.answered = missing.answered;
+            self.backoff = 0;
         }
     }
 
@@ -145,38 +153,78 @@ impl RoundTrip {
     /// How long to wait for an answer before a question: the time that it takes with a deviation, doubled by each
     /// time-out. 0.3 ms at first, and never more than `longest`.
     pub fn timeout(&self, longest: Duration) -> Duration {
-        doubled(self.estimate.map_or(FIRST, Estimate::usual), self.backoff, longest)
+        let usual = self.estimate.into_iter().chain(self.requests).map(Estimate::usual).min();
+        doubled(usual.unwrap_or(FIRST), self.backoff, longest)
     }
 }
 
 /// Packets that have not arrived though later ones have, and were asked for.
+///
+/// What was lost, or whose request was, is asked for once more: when what was asked for later has come (as RACK tells losses, RFC 8985),
+/// or else after the time that nearly every answer takes. That wait doubles for each packet: where an answer takes several peers, or
+/// the way is full, asking more often brings more of the same.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Missing {
     asked: Sparse<Asked>,
-    /// How long it takes from a request to the packet.
+    /// How long it takes from a request to the packet, and whether the packets of which that was learnt are known to be answers.
     answers: Option<Estimate>,
+    are_known: bool,
+    /// When the newest request was made that is known to be answered.
+    answered: Instant,
+    /// The peer seems to have answered a question.
+    has_heard: bool,
+    /// When the newest packet came that is known to be an answer.
+    last_answer: Instant,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Asked {
     last: Instant,
-    /// At several times: whose answer a packet is, nobody knows.
-    is_repeated: bool,
+    /// How often it was asked for once more: to which request the packet is the answer, nobody knows then.
+    repeats: u8,
+    /// A question followed.
+    is_questioned: bool,
 }
 
 impl Missing {
     /// Packet `number` is asked for, perhaps once more.
     pub fn ask(&mut self, number: u64, now: Instant) {
-        let is_repeated = self.asked.get(number).is_some_and(|asked| asked.is_repeated || asked.last < now);
-        self.asked.insert(number, Asked { last: now, is_repeated });
+        let repeats = self.asked.get(number).map_or(0, |asked| asked.repeats + u8::from(asked.last < now));
+        let repeats = repeats.min(DOUBLINGS);
+        self.asked.insert(number, Asked { last: now, repeats, is_questioned: false });
     }
 
-    /// Packet `number` has arrived.
-    pub fn arrived(&mut self, number: u64, now: Instant) {
-        if let Some(asked) = self.asked.remove(number)
-            && !asked.is_repeated
-        {
-            self.answers = Estimate::with(self.answers, now.since(asked.last));
+    /// Packet `number` has arrived. Whether it is known to be an answer: where packets come out of order anyway, what was asked for may
+    /// have been on its way, and tells nothing of answers once there has been one that is known.
+    pub fn arrived(&mut self, number: u64, now: Instant, is_answer: bool) {
+        let Some(Asked { last, repeats, .. }) = self.asked.remove(number) else { return };
+        if is_answer {
+            self.last_answer = now;
+        }
+        if repeats > 0 {
+            return;
+        }
+        if is_answer && !self.are_known {
+            (self.are_known, self.answers) = (true, None);
+        }
+        if is_answer == self.are_known {
+            self.answers = Estimate::with(self.answers, now.since(last));
+        }
+        if is_answer {
+            self.answered = self.answered.max(last);
+        }
+    }
+
+    /// The peer is asked what has arrived of all that was sent to it.
+    pub fn question(&mut self) {
+        self.asked.iter_mut().for_each(|(_, asked)| asked.is_questioned = true);
+    }
+
+    /// What had come comes once more, as by a peer that answers a question: it has heard what was asked for before that, too.
+    pub fn come_again(&mut self, now: Instant, is_answer: bool) {
+        self.has_heard = true;
+        if is_answer {
+            self.last_answer = now;
         }
     }
 
@@ -200,14 +248,19 @@ impl Missing {
         self.asked.numbers()
     }
 
-    /// Asks once more, by `ask`, for what was lost, or whose request was: all that was asked for longer ago than an answer takes, or
-    /// than half of `longest`, the sender's longest time-out. The wait does not double: where an answer takes several peers, one loss
-    /// after the other is what it waits for.
+    /// Asks once more, by `ask`, for what was lost, or whose request was. Nothing is waited for for longer than half of `longest`, the
+    /// sender's longest time-out.
     pub fn ask_again(&mut self, now: Instant, longest: Duration, mut ask: impl FnMut(u64)) {
-        let patience = self.answers.map_or(longest, Estimate::most).min(longest / 2);
+        let longest = longest / 2;
+        let patience = self.answers.map_or(longest, Estimate::most);
+        let has_heard = core::mem::take(&mut self.has_heard);
         for (number, asked) in self.asked.iter_mut() {
-            if now.since(asked.last) >= patience {
-                *asked = Asked { last: now, is_repeated: true };
+            let is_overtaken = asked.last < self.answered || has_heard && asked.is_questioned;
+            let is_overdue =
+                || now.since(asked.last.max(self.last_answer)) >= doubled(patience, asked.repeats, longest);
+            if is_overtaken || is_overdue() {
+                let repeats = DOUBLINGS.min(asked.repeats + 1);
+                *asked = Asked { last: now, repeats, is_questioned: false };
                 ask(number);
             }
         }
@@ -372,12 +425,116 @@ mod tests {
             missing.ask(number, at(10));
         }
         assert_eq!(overdue(&mut missing, at(1_000)), NONE);
-        missing.arrived(3, at(1_010));
-        // The answer took 1 ms; one is waited for for 3 ms.
+        missing.arrived(3, at(1_010), false);
+        // The packet took 1 ms; one is waited for for 3 ms.
         assert_eq!(overdue(&mut missing, at(3_009)), NONE);
         assert_eq!(overdue(&mut missing, at(3_010)), [4]);
-        assert_eq!(overdue(&mut missing, at(6_009)), NONE);
-        assert_eq!(overdue(&mut missing, at(6_010)), [4]);
+    }
+
+    /// Three packets are asked for, and the first comes 1 ms later.
+    fn three_asked() -> Missing {
+        let mut missing = Missing::default();
+        for number in [3, 4, 5] {
+            missing.ask(number, at(10));
+        }
+        missing.arrived(3, at(1_010), true);
+        missing
+    }
+
+    #[test]
+    fn while_answers_come_one_more_is_waited_for() {
+        let mut missing = three_asked();
+        missing.arrived(5, at(2_010), true);
+        // The two took 1.125 ms, with a deviation of 0.625 ms.
+        assert_eq!(overdue(&mut missing, at(2_010 + 3_624)), NONE);
+        assert_eq!(overdue(&mut missing, at(2_010 + 3_625)), [4]);
+        let mut missing = three_asked();
+        missing.come_again(at(2_010), true);
+        assert_eq!(overdue(&mut missing, at(2_010 + 2_999)), NONE);
+        assert_eq!(overdue(&mut missing, at(2_010 + 3_000)), [4, 5]);
+    }
+
+    #[test]
+    fn what_was_not_asked_for_is_no_answer() {
+        let mut missing = three_asked();
+        missing.arrived(9, at(2_010), true);
+        assert_eq!(overdue(&mut missing, at(1_010 + 3_000)), [4, 5]);
+    }
+
+    #[test]
+    fn each_request_in_vain_doubles_the_wait_for_its_packet_up_to_half_the_longest_time_out() {
+        let mut missing = Missing::default();
+        for number in [3, 4] {
+            missing.ask(number, at(0));
+        }
+        missing.arrived(3, at(1_000), false);
+        // 3 ms, 6 ms, and 10 ms in place of 12.
+        for before in [3_000, 9_000, 19_000, 29_000] {
+            assert_eq!(overdue(&mut missing, at(before - 1)), NONE);
+            assert_eq!(overdue(&mut missing, at(before)), [4]);
+        }
+    }
+
+    #[test]
+    fn what_was_asked_for_before_something_that_is_answered_is_lost() {
+        let mut missing = Missing::default();
+        for (number, now) in [(3, 10), (4, 20), (5, 20), (6, 30)] {
+            missing.ask(number, at(now));
+        }
+        missing.arrived(5, at(120), true);
+        assert_eq!(overdue(&mut missing, at(120)), [3]);
+        // Once for each that overtakes it.
+        assert_eq!(overdue(&mut missing, at(121)), NONE);
+        missing.ask(7, at(130));
+        missing.arrived(7, at(230), true);
+        assert_eq!(overdue(&mut missing, at(230)), [3, 4, 6]);
+    }
+
+    #[test]
+    fn what_may_have_been_on_its_way_overtakes_nothing() {
+        let mut missing = Missing::default();
+        for (number, now) in [(3, 10), (4, 20)] {
+            missing.ask(number, at(now));
+        }
+        missing.arrived(4, at(120), false);
+        assert_eq!(overdue(&mut missing, at(120)), NONE);
+    }
+
+    #[test]
+    fn an_answer_to_one_of_two_requests_overtakes_nothing() {
+        let mut missing = Missing::default();
+        for (number, now) in [(3, 20), (4, 10), (4, 30)] {
+            missing.ask(number, at(now));
+        }
+        missing.arrived(4, at(120), true);
+        assert_eq!(overdue(&mut missing, at(120)), NONE);
+    }
+
+    #[test]
+    fn whoever_answers_a_question_has_heard_what_was_asked_for_before_it() {
+        let mut missing = Missing::default();
+        missing.ask(3, at(10));
+        missing.question();
+        missing.ask(4, at(30));
+        missing.come_again(at(120), false);
+        assert_eq!(overdue(&mut missing, at(120)), [3]);
+        missing.come_again(at(121), false);
+        assert_eq!(overdue(&mut missing, at(121)), NONE, "once for a question");
+    }
+
+    #[test]
+    fn known_answers_alone_tell_how_long_answers_take() {
+        let mut missing = Missing::default();
+        for number in 3..7 {
+            missing.ask(number, at(0));
+        }
+        // 1 ms, of what may have been on its way; then 100 us, and nothing of 5 ms.
+        for (number, now, is_answer) in [(3, 1_000, false), (4, 100, true), (5, 5_000, false)] {
+            missing.arrived(number, at(now), is_answer);
+        }
+        let mut round_trip = RoundTrip::default();
+        round_trip.suppose(&missing);
+        assert_eq!(round_trip.timeout(LONGEST), Duration::from_micros(150));
     }
 
     #[test]
@@ -385,7 +542,7 @@ mod tests {
         let mut missing = Missing::default();
         missing.ask(3, at(10));
         missing.ask(3, at(20));
-        missing.arrived(3, at(21));
+        missing.arrived(3, at(21), false);
         assert_eq!(missing, Missing::default());
     }
 
@@ -411,20 +568,48 @@ mod tests {
         let mut missing = Missing::default();
         missing.ask(3, at(0));
         overdue(&mut missing, at(10_000));
-        missing.arrived(3, at(10_001));
+        missing.arrived(3, at(10_001), false);
         assert_eq!(missing, Missing::default());
+    }
+
+    /// One packet was asked for, and came after 100 us.
+    fn asked() -> Missing {
+        let mut missing = Missing::default();
+        missing.ask(3, at(10));
+        missing.arrived(3, at(110), true);
+        missing
     }
 
     #[test]
     fn who_has_sent_nothing_supposes_what_it_has_seen_of_requests() {
-        let mut missing = Missing::default();
-        missing.ask(3, at(0));
-        missing.arrived(3, at(100));
         let mut round_trip = RoundTrip::default();
-        round_trip.suppose(&missing);
+        round_trip.suppose(&asked());
         assert_eq!(round_trip.timeout(LONGEST), Duration::from_micros(150));
         let mut before = measured();
         before.suppose(&Missing::default());
         assert_eq!(before, measured());
+    }
+
+    #[test]
+    fn an_answer_to_a_request_ends_the_doubling() {
+        let mut round_trip = measured();
+        expire(&mut round_trip);
+        expire(&mut round_trip);
+        round_trip.suppose(&asked());
+        assert_eq!(round_trip.timeout(LONGEST), Duration::from_micros(150));
+        expire(&mut round_trip);
+        round_trip.suppose(&asked());
+        assert_eq!(round_trip.timeout(LONGEST), Duration::from_micros(300), "once");
+    }
+
+    #[test]
+    fn of_what_acknowledges_and_requests_take_the_shorter_tells_when_to_ask() {
+        for (acknowledge, timeout) in [(40, 60), (5_000, 150)] {
+            let mut round_trip = RoundTrip::default();
+            round_trip.sent(0, at(10));
+            round_trip.acknowledged(1, at(10 + acknowledge));
+            round_trip.suppose(&asked());
+            assert_eq!(round_trip.timeout(LONGEST), Duration::from_micros(timeout));
+        }
     }
 }

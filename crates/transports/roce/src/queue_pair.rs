@@ -125,8 +125,10 @@ impl<P: Payload> QueuePair<P> {
         match (timer, &mut self.rate) {
             (QueuePairTimer::Retry, _) => {
                 if let Err(failure) = self.requester.handle_retry_timer(now, &self.config) {
-                    self.fail(failure, Failure::Flushed, out);
+                    return self.fail(failure, Failure::Flushed, out);
                 }
+                // Nothing comes that would be the occasion.
+                self.responder.ask_again(now, &self.config, out);
             }
             (QueuePairTimer::ReceiverNotReady, _) => self.requester.handle_receiver_not_ready_timer(),
             (QueuePairTimer::Pace, Some(rate)) => rate.clear(),
@@ -163,6 +165,9 @@ impl<P: Payload> QueuePair<P> {
         }
         if !self.may_request() {
             return;
+        }
+        if self.requester.is_question_due() {
+            self.responder.question();
         }
         let length = self.requester.transmit(now, &self.config, memory, out);
         let pause = self.rate.as_mut().and_then(|rate| rate.sent(now, length));

@@ -132,6 +132,11 @@ impl Requester {
         }
     }
 
+    /// Whether what is sent next asks what has arrived.
+    pub(crate) fn is_question_due(&self) -> bool {
+        self.is_question_due
+    }
+
     #[inline]
     pub(crate) fn wants_transmit(&self, config: &QueuePairConfig) -> bool {
         let window = u64::from(config.window);

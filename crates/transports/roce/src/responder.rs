@@ -186,6 +186,8 @@ impl<P: Payload> Responder<P> {
             // Executed before; the acknowledge was lost, or is on its way (9.7.5.1.4).
             self.tell_credits(config, out);
             out.drop_frame(DropReason::Duplicate);
+            self.missing.come_again(now, frame.header.is_expedited());
+            self.ask_again(now, config, out);
             return Ok(());
         }
         if count > self.expected && config.reliability == Reliability::Selective {
@@ -204,6 +206,7 @@ impl<P: Payload> Responder<P> {
             out.drop_frame(DropReason::OutOfSequence);
             return Ok(());
         }
+        let is_answer = frame.header.is_expedited();
         self.execute(config, frame, memory, out)?;
         while let Some((header, payload)) = self.early.take(self.expected) {
             let view = payload.view(0..payload.length());
@@ -213,7 +216,7 @@ impl<P: Payload> Responder<P> {
         self.reach(self.expected);
         self.ask_for_turned_away(now, config, out);
         if !self.missing.is_empty() {
-            self.missing.arrived(count, now);
+            self.missing.arrived(count, now, is_answer);
             self.missing.forget_before(self.expected);
             self.ask_again(now, config, out);
         }
@@ -267,10 +270,11 @@ impl<P: Payload> Responder<P> {
             return out.drop_frame(DropReason::OutOfSequence);
         }
         if self.early.contains(count) {
+            self.missing.come_again(now, frame.header.is_expedited());
             return out.drop_frame(DropReason::Duplicate);
         }
         self.note_missing(now, config, count, out);
-        self.missing.arrived(count, now);
+        self.missing.arrived(count, now, frame.header.is_expedited());
         self.reach(count + 1);
         self.early.keep(count, frame);
     }
@@ -299,13 +303,23 @@ impl<P: Payload> Responder<P> {
         }
     }
 
+    /// The other half asks the peer what has arrived.
+    pub(crate) fn question(&mut self) {
+        self.missing.question();
+    }
+
     /// What it misses of what the peer has sent.
     pub(crate) fn missing(&self) -> &Missing {
         &self.missing
     }
 
-    /// Asks once more for what was asked for long ago, for all of it at once.
-    fn ask_again(&mut self, now: Instant, config: &QueuePairConfig, out: &mut impl QueuePairSink<P>) {
+    /// Asks once more for what was asked for and has been lost on either way.
+    pub(crate) fn ask_again(
+        &mut self,
+        now: Instant,
+        config: &QueuePairConfig,
+        out: &mut impl QueuePairSink<P>,
+    ) {
         let mut missing = core::mem::take(&mut self.missing);
         missing.ask_again(now, config.retry_timeout, |count| {
             if config.mutation == Some(Mutation::AsksAgainByAck) {

@@ -7,8 +7,9 @@ use quincunx_wire::{NakCode, Syndrome};
 
 use super::{ModeII, SenderAck};
 use crate::control::Pattern;
-use crate::forward::{ACK, acknowledge};
+use crate::forward::{ACK, acknowledge, expedite, replicate};
 use crate::invocation::{Invocation, edge_bit, edges_of};
+use crate::mutation::Mutation;
 
 impl<P: Payload> ModeII<P> {
     /// SendAck: tells a sender what has become known to have arrived, if anything has.
@@ -28,9 +29,68 @@ impl<P: Payload> ModeII<P> {
         }
     }
 
+    /// A rank asks for one result of an AllReduce, and has later packets in hand. Where the switch has the sum, nothing of the rank's own is
+    /// needed once more: the root of the tree sends the result at once, before other traffic, and other switches send their sum to it
+    /// again, which it answers. Where others' parts are missing the rank can do nothing: they miss the same result, and ask, too.
+    /// Whether the rank's own part is not needed.
+    pub(super) fn answer_request(
+        &mut self,
+        edge: usize,
+        sequence: u64,
+        invocation: &Invocation,
+        out: &mut dyn DatapathSink<P>,
+    ) -> bool {
+        let Some(route) = self.place.aggregation(invocation.message.pattern) else { return false };
+        if !self.config.resend_results {
+            return false;
+        }
+        if !self.pipe.is_complete(sequence, route.sources) {
+            return self.pipe.has_arrived(sequence, edge_bit(edge));
+        }
+        let held = self.pipe.header(sequence).expect("a complete slot holds something");
+        if self.place.is_root() {
+            expedite(&self.config, edge, sequence, held, self.view_again(sequence), out);
+        } else {
+            replicate(&self.config, route.outs, sequence, held, self.view_again(sequence), out);
+        }
+        true
+    }
+
+    /// The newest result up to `newest` that the root of the tree has of an AllReduce: whoever has waited in vain sees by it what else it
+    /// misses. It goes with other traffic: before it, results on their way would be taken for lost. Whether there was one.
+    fn send_newest_result(
+        &mut self,
+        edge: usize,
+        (position, newest): (u64, u64),
+        pattern: Pattern,
+        out: &mut dyn DatapathSink<P>,
+    ) -> bool {
+        let sources = match self.place.aggregation(pattern) {
+            Some(route)
+                if self.config.resend_results && pattern == Pattern::AllReduce && self.place.is_root() =>
+            {
+                route.sources
+            }
+            _ => return false,
+        };
+        let is_there = |sequence: &u64| self.pipe.is_complete(*sequence, sources);
+        let Some(sequence) = (position..=newest).rev().find(is_there) else { return false };
+        let held = self.pipe.header(sequence).expect("a complete slot holds something");
+        replicate(&self.config, edge_bit(edge), sequence, held, self.view_again(sequence), out);
+        true
+    }
+
+    /// A sum that is sent once more.
+    pub(super) fn view_again(&self, sequence: u64) -> P::View<'_> {
+        match self.config.breaks(Mutation::AnswersNextSlot) {
+            true => self.pipe.next_view(sequence),
+            false => self.pipe.view(sequence),
+        }
+    }
+
     /// A sender asks what has arrived of all that it has sent, up to `newest`: it is asked for what has not come here. While others
-    /// are late whom its packet waits for it hears nothing. What has passed is acknowledged by those it went to, if it is not lost
-    /// there: a sender that asks twice sends that once more.
+    /// are late whom its packet waits for it hears nothing, and the root of the tree sends it the newest result of an AllReduce. What else
+    /// has passed is acknowledged by those it went to, if it is not lost there: a sender that asks twice sends that once more.
     pub(super) fn answer_question(&mut self, edge: usize, newest: u64, out: &mut dyn DatapathSink<P>) {
         let nak = Syndrome::Nak(NakCode::SequenceError);
         self.advance_sender_ack(edge);
@@ -47,16 +107,20 @@ impl<P: Payload> ModeII<P> {
         };
         let route = self.place.aggregation(invocation.message.pattern);
         if let Some(route) = route.filter(|route| route.sources & bit != 0) {
-            let mut is_whole = self.pipe.is_complete(position, route.sources);
+            let mut misses = false;
             // It has sent no more than a window.
             let newest = newest.min(invocation.last).min(position + u64::from(self.config.window) - 1);
             for sequence in position..=newest {
                 if !self.pipe.has_arrived(sequence, bit) {
                     acknowledge(&self.config, edge, sequence, nak, out);
-                    is_whole = false;
+                    misses = true;
                 }
             }
-            if !is_whole {
+            let pattern = invocation.message.pattern;
+            if misses
+                || self.send_newest_result(edge, (position, newest), pattern, out)
+                || !self.pipe.is_complete(position, route.sources)
+            {
                 return;
             }
         }

@@ -109,7 +109,7 @@ impl<P: Payload> ModeIII<P> {
     ) {
         let hop = &mut self.hops[edge];
         let mut missing = core::mem::take(&mut self.missing[edge]);
-        missing.arrived(arrived, now);
+        missing.arrived(arrived, now, true);
         missing.forget_before(hop.expected);
         hop.round_trip.suppose(&missing);
         missing.ask_again(now, self.config.resend_timeout, |sequence| self.ask_for(edge, sequence, out));

@@ -68,12 +68,12 @@ fn a_sum_leaves_when_all_have_sent_and_the_acknowledge_of_each_goes_back_to_itse
 }
 
 #[test]
-fn whoever_sends_again_is_answered_alone_and_before_other_traffic_if_reliability_is_selective() {
+fn whoever_sends_again_is_answered_alone_and_among_other_traffic() {
     for selective in [false, true] {
         let mut switch = announced(GroupConfig { selective, ..star_of_three() }, Pattern::AllReduce);
         let again = hear(&mut switch, 2, 0, all_reduce(1), 0);
         assert_eq!(again.told(), [(2, 'D', 0)]);
-        assert_eq!(again.frames[0].1.is_expedited(), selective);
+        assert!(!again.frames[0].1.is_expedited(), "what it overtakes would be taken for lost");
     }
 }
 
@@ -96,17 +96,74 @@ fn no_question_asks_for_more_than_a_window() {
 }
 
 #[test]
-fn whoever_asks_hears_nothing_while_others_are_late_and_is_asked_once_more_if_what_has_passed_is_lost() {
+fn whoever_asks_hears_nothing_while_others_are_late_and_then_the_newest_result_among_other_traffic() {
     let mut switch = announced(GroupConfig { selective: true, ..star_of_three() }, Pattern::AllReduce);
     told(&mut switch, 0, 0, answer(ACK));
-    let ask = |switch: &mut Switch| hear(switch, 0, 1, Operation::QUESTION, 0).told();
+    let ask = |switch: &mut Switch, newest| hear(switch, 0, newest, Operation::QUESTION, 0);
     for rank in 0..2 {
         told(&mut switch, rank, 1, DATA);
     }
-    assert_eq!([ask(&mut switch), ask(&mut switch)], [[], []]);
+    assert_eq!([(); 2].map(|()| ask(&mut switch, 1).told()), [[], []]);
     told(&mut switch, 2, 1, DATA);
-    assert_eq!(ask(&mut switch), [], "the sum is on its way");
-    assert_eq!(ask(&mut switch), [(0, 'N', 1)]);
+    let newest = ask(&mut switch, 1);
+    assert_eq!(newest.told(), [(0, 'D', 1)]);
+    assert!(!newest.frames[0].1.is_expedited(), "other results may be on their way");
+}
+
+#[test]
+fn the_newest_result_that_there_is_answers_a_question_about_a_later_packet() {
+    let mut switch = switch(GroupConfig { selective: true, ..star_of_three() });
+    for rank in 0..3 {
+        told(&mut switch, rank, 0, all_reduce(3));
+        told(&mut switch, rank, 1, DATA);
+    }
+    told(&mut switch, 0, 2, DATA);
+    assert_eq!(hear(&mut switch, 0, 2, Operation::QUESTION, 0).told(), [(0, 'D', 1)]);
+}
+
+#[test]
+fn a_result_that_is_asked_for_is_sent_once_more_to_the_one_who_asks_before_other_traffic() {
+    let mut switch = announced(GroupConfig { selective: true, ..star_of_three() }, Pattern::AllReduce);
+    let again = hear(&mut switch, 2, 0, answer(NAK), 0);
+    assert_eq!(again.told(), [(2, 'D', 0)]);
+    assert!(again.frames[0].1.is_expedited());
+    // Of what is not summed up the rank's own part is asked for.
+    told(&mut switch, 0, 1, DATA);
+    assert_eq!(told(&mut switch, 2, 1, answer(NAK)), [(2, 'N', 1)]);
+}
+
+#[test]
+fn by_the_papers_rule_whoever_asks_for_a_result_sends_its_own_packet_again() {
+    let config = GroupConfig { selective: true, resend_results: false, ..star_of_three() };
+    let mut switch = announced(config, Pattern::AllReduce);
+    assert_eq!(told(&mut switch, 2, 0, answer(NAK)), [(2, 'N', 0)]);
+    let mut ask = || hear(&mut switch, 2, 0, Operation::QUESTION, 0).told();
+    assert_eq!([ask(), ask()], [vec![], vec![(2, 'N', 0)]]);
+}
+
+/// A switch with a parent, two ranks and a sum of theirs on its way there.
+fn leaf() -> Switch {
+    let mut config = GroupConfig { selective: true, parent: Some(2), ..star_of_three() };
+    (config.edges[2].rank, config.edges[2].mode) = (None, Some(Mode::II));
+    let mut switch = switch(config);
+    for rank in 0..2 {
+        told(&mut switch, rank, 0, all_reduce(1));
+        told(&mut switch, rank, 1, DATA);
+    }
+    switch
+}
+
+#[test]
+fn a_switch_below_the_root_sends_its_sum_up_once_more_for_a_rank_that_asks_for_the_result() {
+    assert_eq!(told(&mut leaf(), 1, 0, answer(NAK)), [(2, 'D', 0)]);
+}
+
+#[test]
+fn a_switch_below_the_root_asks_once_more_for_what_it_is_asked_about_twice() {
+    let mut switch = leaf();
+    let mut ask = || hear(&mut switch, 0, 1, Operation::QUESTION, 0).told();
+    assert_eq!(ask(), [], "the sum is on its way");
+    assert_eq!(ask(), [(0, 'N', 0)]);
 }
 
 #[test]

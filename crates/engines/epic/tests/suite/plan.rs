@@ -165,6 +165,17 @@ fn what_only_mode_iii_has_is_refused_by_name_elsewhere() {
 }
 
 #[test]
+fn what_only_mode_ii_has_is_refused_by_name_elsewhere() {
+    let mut params = EpicParams::default();
+    params.group.resend_results = false;
+    for design in [EPIC_1, EPIC_3] {
+        let error = Design::plan(&design, &params, &on(named("star-4"))).unwrap_err().to_string();
+        assert!(error.contains("group.resend_results") && error.contains("only epic-2 has it"), "{error}");
+    }
+    assert!(Design::plan(&EPIC_2, &params, &on(named("star-4"))).is_ok());
+}
+
+#[test]
 fn pipes_hold_a_message_at_least_and_a_window_of_packet_numbers_at_most() {
     let plan = |slots| {
         let mut settings = EPIC_3.defaults();

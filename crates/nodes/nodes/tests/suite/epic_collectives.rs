@@ -259,6 +259,7 @@ fn seeded(seed: u64) {
         reproducible: pick(2) == 0,
         selective: pick(2) == 0,
         run_ahead: pick(3) == 0,
+        resend_results: pick(4) != 0,
         overlap: pick(4) != 0,
         eager: pick(3) != 0,
         ..NetworkSetup::tiny(mode)

@@ -220,7 +220,7 @@ fn take_part(case: &Case) {
     });
     assert!(foreign.0.wait().unwrap().success(), "the rank in Python ends with its group");
     let lost = snapshot.counts().dropped.get("injected-loss").copied().unwrap_or(0);
-    assert_eq!(lost > 20, loss > 0.0, "{lost} frames were lost on their way to the switch");
+    assert_eq!(lost > 0, loss > 0.0, "{lost} frames were lost on their way to the switch");
 }
 
 #[test]

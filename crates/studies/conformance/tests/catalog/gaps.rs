@@ -32,7 +32,7 @@ const GAP: Gap = Gap {
 };
 
 /// The table. What the first row that has a cell says is why it is not run.
-pub(crate) static GAPS: [Gap; 23] = [
+pub(crate) static GAPS: [Gap; 24] = [
     Gap {
         fabrics: &["memory"],
         reason: "no driver on real links carries the packets of a memory fabric, and its nodes are of another kind than a cluster's; \
@@ -50,6 +50,13 @@ pub(crate) static GAPS: [Gap; 23] = [
         settings: &["run ahead", "slots", "silent"],
         is_refused: true,
         reason: "only Mode-III has pipes: the design refuses the parameter",
+        ..GAP
+    },
+    Gap {
+        designs: &["epic-1", "epic-3"],
+        settings: &["ranks repair"],
+        is_refused: true,
+        reason: "only Mode-II leaves the sending again to ranks: the design refuses the parameter",
         ..GAP
     },
     Gap {

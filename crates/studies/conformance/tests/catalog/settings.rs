@@ -25,7 +25,7 @@ const fn setting(name: &'static str, values: &'static [(&'static str, Plain)]) -
 }
 
 /// All of them. A design is run in those of which it has all parameters; each parameter of a design is in one at least, or in [`FIXED`].
-pub(crate) const SETTINGS: [Setting; 28] = [
+pub(crate) const SETTINGS: [Setting; 29] = [
     setting("as it is", &[]),
     setting("going back", &[("group.selective", No)]),
     setting("messages", &[("group.message", Number(2))]),
@@ -36,6 +36,7 @@ pub(crate) const SETTINGS: [Setting; 28] = [
     setting("packets", &[("group.mtu", Text("4B"))]),
     setting("reproducible", &[("group.reproducible", Yes)]),
     setting("run ahead", &[("group.run_ahead", Yes)]),
+    setting("ranks repair", &[("group.resend_results", No)]),
     setting("slots", &[("group.slots", Number(4))]),
     setting("silent", &[("group.synchronize_rates", No)]),
     setting("mixed", &[("group.modes", Text("II/I"))]),

@@ -82,6 +82,7 @@ pub(crate) fn config() -> GroupConfig {
         standard_verbs: false,
         selective: false,
         run_ahead: false,
+        resend_results: true,
         notification_interval: None,
         mutation: None,
         resend_timeout: Duration::from_micros(200),

@@ -94,6 +94,8 @@ pub struct NetworkSetup {
     pub reproducible: bool,
     pub selective: bool,
     pub run_ahead: bool,
+    /// A Mode-II switch answers ranks that ask for a result.
+    pub resend_results: bool,
     pub overlap: bool,
     /// Short vectors travel in their control message.
     pub eager: bool,
@@ -115,6 +117,7 @@ impl NetworkSetup {
             reproducible: false,
             selective: false,
             run_ahead: false,
+            resend_results: true,
             overlap: true,
             eager: true,
             retry_timeout: Duration::from_micros(300),
@@ -149,6 +152,7 @@ impl NetworkSetup {
                 transport,
                 reproducible,
                 run_ahead,
+                resend_results: self.resend_results || self.mode != Mode::II,
                 overlap: self.overlap,
                 eager: self.eager,
                 standard_verbs: self.kernels,

@@ -107,6 +107,7 @@ fn switch(mode: Mode) -> Switch {
         standard_verbs: false,
         selective: true,
         run_ahead: false,
+        resend_results: true,
         notification_interval: Some(Duration::from_micros(50)),
         mutation: None,
         resend_timeout: Duration::from_millis(20),
