@@ -22,6 +22,9 @@ ROOT = program.ROOT
 # Other tests hold these to the code, byte by byte.
 HELD_ELSEWHERE = ("docs/demo.md", "docs/keys.md", "docs/wire.md", "docs/papers.md")
 FOREIGN = "cargo cp export for ip make mkdir mpirun mv openssl printf promtool python3 sqlite3 sysctl systemctl torchrun"
+# Of these, those that run here as ours do, and those of which it is looked up whether what they name is there. Others have a note.
+RUN = ("cp", "for", "mkdir", "mv", "openssl", "printf")
+LOOKED_UP = ("cargo", "make", "python3")
 FENCE = re.compile(r"^```([\w-]*)\n(.*?)^```$", re.M | re.S)
 NOTE = re.compile(r"<!-- (first|not run|begun|as above)(?:: ([^\n]*?))?((?:\n[^\n]*?)*?) ?-->")
 CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
@@ -65,6 +68,11 @@ class Command:
         return self.words[:1] in (["switch"], ["agent"]) or (self.words[:1] == ["manager"] and self.words[1:2] not in (["init"], ["revoke"]))
 
     @property
+    def program(self) -> str:
+        """The first word that is no setting: whose command it is."""
+        return next((word.lstrip("(") for word in self.text.split() if word != "sudo" and not re.match(r"[A-Z_]+=", word)), "")
+
+    @property
     def has_placeholders(self) -> bool:
         return bool(PLACEHOLDER.search(self.text))
 
@@ -79,7 +87,7 @@ class Mistake(Exception):
 def is_command(line: str) -> bool:
     """Whether a line of a block without a language is a command: of ours, or of a program that pages name."""
     words = line.removeprefix("sudo ").split()
-    return bool(words) and (words[0] == "quincunx" or words[0] in FOREIGN.split() or words[0].startswith("tools/") or bool(re.match(r"[A-Z_]+=", words[0])))
+    return bool(words) and (words[0] == "quincunx" or words[0] in FOREIGN.split() or words[0].startswith("tools/") or bool(re.match(r"[A-Z_]+=|\(umask$", words[0])))
 
 
 def split(line: str) -> tuple[str, str]:
@@ -95,7 +103,7 @@ def of_block(page: str, number: int, body: str, notes: list[re.Match[str]]) -> l
     prompted = bool(re.search(r"^\$ ", body, re.M))
     begun = {start for _, _, starts in ways for start in starts}
     # What a line ends with that goes on in the next one, and loops, are one command.
-    lines = re.sub(r"&&\n\s+|(?<=do)\n\s+|\n(?=done\b)", lambda found: f"{found[0].strip()} ", body).splitlines()
+    lines = re.sub(r"&&\n\s+|(?<=do)\n\s+|\n(?=done\b)", lambda found: "; " if found[0] == "\n" else f"{found[0].strip()} ", body).splitlines()
     for at, line in enumerate(lines, number + 1):
         if line.startswith("$ ") or not prompted and is_command(line):
             text, remark = split(line.removeprefix("$ "))
@@ -206,6 +214,8 @@ def refused(command: Command) -> str | None:
 def lacking(command: Command) -> str | None:
     """What a command of cargo, make or Python names that the tree does not have."""
     words = command.text.split()
+    if command.how == "run" and command.program not in (*RUN, *LOOKED_UP, "umask"):
+        return "it is not run, and no `<!-- not run: WHY -->` is above it"
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     if words[0] == "make" and not re.search(rf"^{re.escape(words[1])}:", makefile, re.M):
         return f"there is no target {words[1]!r}"

@@ -40,17 +40,18 @@ MEASURED = re.compile(r"^(?:[\w-]+ +)?(\w+) +\d+ +\d+ +\w+ +\w+ +-?\d+ +.* (\d+|
 NUMBER = re.compile(r"(?<![\w.])-?\d[\d.,]*(?:(?:[KMG]iB|B|[mun]?s)\b)?")
 # Those that run on real sockets.
 REAL = ("perf", "group", "nodes", "top", "doctor", "manager")
+MONTH = re.compile(r"\b(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b")
 
-# What the pages have of addresses, in a network that nobody else is in.
-NETWORK = "mount -t tmpfs tmpfs /run && ip link set lo up && for n in 1 8 9 11 12; do ip addr add 10.0.0.$n/32 dev lo || exit 1; done && echo ready && exec cat"
+# What the pages have of addresses, in a network that nobody else is in; what is written to /etc and /run is gone with it.
+NETWORK = "mount -t tmpfs tmpfs /run && mkdir -p $PLACE && mount -t tmpfs tmpfs $PLACE && mkdir $PLACE/upper $PLACE/work && mount -t overlay overlay -o lowerdir=/etc,upperdir=$PLACE/upper,workdir=$PLACE/work /etc && ip link set lo up && for n in 1 8 9 11 12; do ip addr add 10.0.0.$n/32 dev lo || exit 1; done && echo ready && exec cat"
 
 
 def differs(command: Command, printed: list[str]) -> str | None:
     """What a page shows and the command has not printed; None if all is there. `...` stands for any number of lines."""
-    real = command.words[:1] and command.words[0] in REAL
+    real = not command.words or command.words[0] in REAL
 
     def alike(line: str) -> str:
-        return " ".join(NUMBER.sub("#", line).split()) if real else line.rstrip()
+        return " ".join(MONTH.sub("#", NUMBER.sub("#", line)).split()) if real else line.rstrip()
 
     shown = [alike(line) for line in command.shown if line.strip()]
     found = [alike(line) for line in printed if line.strip() and not line.startswith("progress: ")]
@@ -102,7 +103,7 @@ class Session:
         self.servers: list[tuple[subprocess.Popen, Path]] = []
         self.background: list[subprocess.Popen] = []
         self.network = subprocess.Popen(
-            ["unshare", "--net", "--mount", "sh", "-c", NETWORK], env=self.environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            ["unshare", "--net", "--mount", "sh", "-c", NETWORK], env={**self.environment, "PLACE": "/run/laid"}, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
         assert self.network.stdout is not None
         if self.network.stdout.readline() != "ready\n":
@@ -176,7 +177,7 @@ class Session:
                 # What redirects its output is run by a shell that waits for it.
                 process = self.begin(text if re.search(r"[|>;&]", text) else f"exec {text}", output)
             start = time.monotonic()
-            interrupted = False
+            interrupted = 0.0
             lines: list[str] = []
             while process.poll() is None:
                 time.sleep(0.02)
@@ -187,8 +188,10 @@ class Session:
                     return f"it had not ended after {LIMIT_SECONDS:.0f} s; if it need not, say `<!-- begun: WHY -->` above it\n" + "\n".join(lines[-5:])
                 row = first == "perf" and any(MEASURED.match(line) for line in lines)
                 if not interrupted and (row or begun and busy > BEGUN_SECONDS):
-                    interrupted = True
+                    interrupted = busy
                     os.killpg(process.pid, signal.SIGINT)
+                if interrupted and busy > interrupted + (20 if first == "perf" else BEGUN_SECONDS):
+                    self.kill(process)
             lines = Path(printed.name).read_text(errors="replace").splitlines()
         for other in self.background:
             if other.wait(LIMIT_SECONDS) != 0:
@@ -197,7 +200,7 @@ class Session:
         if first == "perf" and (wrong := [line for line in lines if (row := MEASURED.match(line)) and row[2] not in "0-"]):
             return f"a wrong result: {wrong[0]}"
         incomplete = command.how == "inline" and any("required arguments were not provided" in line for line in lines)
-        if not incomplete and not (interrupted and process.returncode in (130, -signal.SIGINT)):
+        if not incomplete and not (interrupted and process.returncode in (130, -signal.SIGINT, -signal.SIGKILL)):
             wrong_run = any("expected every run to be right" in line for line in lines)
             expected = 1 if "--mutate" in command.words or command.remark.startswith("a wrong") or "group.unproved=true" in text else 0
             if process.returncode != expected or wrong_run != (expected == 1):
@@ -209,7 +212,7 @@ class Session:
 
 def is_run(command: Command) -> bool:
     """Whether a command is run here: what is ours, whole, and not excused."""
-    if command.how == "not run" or command.how != "first" and not command.words:
+    if command.how == "not run" or command.how != "first" and not command.words and command.program not in (*pages.RUN, "umask"):
         return False
     if command.how == "inline":
         return command.words[0] in ("sim", "check") and not command.has_placeholders
