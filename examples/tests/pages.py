@@ -198,6 +198,10 @@ def refused(command: Command) -> str | None:
         if help_of(words[0]) is None:
             return f"there is no command {words[0]!r}"
         path = words[:1]
+    after = words[len(path)] if words[len(path) :] else "-"
+    # Its usage says whether it wants one of its commands; a page may leave that open.
+    if re.search(r"^Usage: [^\n]*<COMMAND>$", help_of(*path) or "", re.M) and not re.match(r"-|\.\.\.|[A-Z]+$", after):
+        return f"`quincunx {' '.join(path)}` has no {after!r}"
     for word in words[len(path) :]:
         name = word.partition("=")[0]
         if re.match(r"--?[a-zA-Z]", word) and name not in options(*path) and word not in ("--help", "--version", "-h"):
