@@ -87,7 +87,7 @@ class Mistake(Exception):
 def is_command(line: str) -> bool:
     """Whether a line of a block without a language is a command: of ours, or of a program that pages name."""
     words = line.removeprefix("sudo ").split()
-    return bool(words) and (words[0] == "quincunx" or words[0] in FOREIGN.split() or words[0].startswith("tools/") or bool(re.match(r"[A-Z_]+=|\(umask$", words[0])))
+    return bool(words) and (words[0] in ("quincunx", *FOREIGN.split()) or bool(re.match(r"tools/|[A-Z_]+=|\(umask$", words[0])))
 
 
 def split(line: str) -> tuple[str, str]:
@@ -138,7 +138,9 @@ def commands(page: str, text: str) -> list[Command]:
                 number = text.count("\n", 0, offset + code.start()) + 1
                 found.append(Command(page, number, code[1] if code[1].startswith(("quincunx ", "sudo ")) else f"quincunx {code[1]}", how="inline"))
                 places.append((offset + code.start(), found[-1]))
-        notes = [note for note in NOTE.finditer(part) if note[1] == "as above" or not part[note.end() :].strip(" \n") or NOTE.match(part[note.end() :].lstrip())]
+        # Those right above a block, one below the other.
+        behind = ((note, part[note.end() :].lstrip()) for note in NOTE.finditer(part))
+        notes = [note for note, rest in behind if note[1] == "as above" or not rest or NOTE.match(rest)]
         for note in NOTE.finditer(part):
             if note[1] == "as above":
                 rows = part[note.end() :].lstrip("\n").split("\n\n")[0].splitlines()[2:]
