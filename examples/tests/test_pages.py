@@ -352,6 +352,12 @@ class ReadTest(unittest.TestCase):
             with self.subTest(page=page):
                 self.assertEqual(parsed(page, path.read_text(encoding="utf-8")), [])
 
+    def test_sentences_of_pages_whose_blocks_are_held_elsewhere_name_what_is_there(self) -> None:
+        for page in pages.HELD_ELSEWHERE:
+            text = (pages.ROOT / page).read_text(encoding="utf-8")
+            with self.subTest(page=page):
+                self.assertEqual(parsed(page, pages.FENCE.sub("", text)), [])
+
 
 @needs.root()
 class RunTest(unittest.TestCase):
