@@ -54,6 +54,11 @@ test-openmpi: ## mpi4py's tests and hpcc, unchanged, through a switch (apt-get i
 test-walk: ## Two machines of four ranks and a box as their switch, over mTLS: drained, refused, killed, revoked (root; a minute)
 	$(PYTHON) tools/python_environment.py python/quincunx/tests/with_torch/requirements.txt -m unittest -v python/quincunx/tests/starters/test_walk.py
 
+.PHONY: test-pages
+test-pages: ## The pages' commands by an optimised program, the tables that take long among them (root; a release build, then a minute)
+	$(CARGO) build --release -p quincunx-cli
+	QUINCUNX_COMMAND="$${CARGO_TARGET_DIR:-target}/release/quincunx" $(PYTHON) examples/tests/test_pages.py
+
 .PHONY: test-wheel
 test-wheel: ## The wheels of the Python package and of the command in an empty environment, and how large they are (a release build)
 	$(PYTHON) tools/wheel.py

@@ -13,7 +13,7 @@ LIMIT_SECONDS = 600
 
 # A row of a table up to its size, which says which row it is.
 ROW = re.compile(r"^((?:\S+ +)?\S+ +[a-z_]{4,} +\d+) ")
-BLOCK = re.compile(r"(?<=```\n)(A manager, .*?)(?=```)", re.DOTALL)
+BLOCK = re.compile(r"(?:(?<=```\n)|(?<=```text\n))(A manager, .*?)(?=```)", re.DOTALL)
 
 
 def key(line: str) -> str | None:
