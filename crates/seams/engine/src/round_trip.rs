@@ -520,6 +520,8 @@ mod tests {
         assert_eq!(overdue(&mut missing, at(120)), [3]);
         missing.come_again(at(121), false);
         assert_eq!(overdue(&mut missing, at(121)), NONE, "once for a question");
+        missing.question();
+        assert_eq!(overdue(&mut missing, at(122)), NONE, "the next one is not answered yet");
     }
 
     #[test]

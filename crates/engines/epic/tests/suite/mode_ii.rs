@@ -127,9 +127,10 @@ fn a_result_that_is_asked_for_is_sent_once_more_to_the_one_who_asks_before_other
     let again = hear(&mut switch, 2, 0, answer(NAK), 0);
     assert_eq!(again.told(), [(2, 'D', 0)]);
     assert!(again.frames[0].1.is_expedited());
-    // Of what is not summed up the rank's own part is asked for.
+    // Of what is not summed up the rank's own part is asked for, where it has not come.
     told(&mut switch, 0, 1, DATA);
     assert_eq!(told(&mut switch, 2, 1, answer(NAK)), [(2, 'N', 1)]);
+    assert_eq!(told(&mut switch, 0, 1, answer(NAK)), []);
 }
 
 #[test]

@@ -238,6 +238,94 @@ fn a_lost_request_is_repeated_when_an_answer_would_have_come() {
     assert_eq!(arrive(42, 5, Position::Middle), 3);
 }
 
+/// A queue pair that has sent a packet, and has a place for eight of the peer's.
+fn both_ways() -> Bench {
+    let mut bench = selective();
+    let region = bench.blank(9 * MTU);
+    bench.now = at(1);
+    bench.qp.post_receive(receive(1, slice(region, 0, 8 * MTU)), &bench.memory).unwrap();
+    bench.qp.post_send(send(2, slice(region, 8 * MTU, MTU)), &bench.memory).unwrap();
+    bench.transmit_all();
+    bench
+}
+
+/// What it has asked for.
+fn asked(bench: &Bench) -> Vec<u32> {
+    let naks = bench.answers().into_iter().filter(|(_, syndrome, _)| *syndrome == SEQUENCE_ERROR);
+    naks.map(|(psn, ..)| psn.value() - BOB_PSN.value()).collect()
+}
+
+fn arrive(bench: &mut Bench, number: u32) {
+    let position = if number == 0 { Position::First } else { Position::Middle };
+    bench.frame(BOB_PSN.plus(number), Operation::Send(position), &[1; MTU]);
+}
+
+#[test]
+fn a_time_out_repeats_requests_that_nothing_else_is_the_occasion_for() {
+    let mut bench = both_ways();
+    arrive(&mut bench, 1);
+    assert_eq!(asked(&bench), [0]);
+    bench.now = at(1) + RETRY_TIMEOUT / 2;
+    bench.fire(QueuePairTimer::Retry);
+    assert_eq!(asked(&bench), [0, 0]);
+}
+
+#[test]
+fn what_comes_again_behind_a_question_shows_that_the_request_before_it_was_lost() {
+    for come_again in [0, 2] {
+        let mut bench = both_ways();
+        arrive(&mut bench, 0);
+        arrive(&mut bench, 2);
+        arrive(&mut bench, come_again);
+        assert_eq!(asked(&bench), [1], "nothing was asked since");
+        bench.fire(QueuePairTimer::Retry);
+        bench.transmit_all();
+        assert_eq!(asked(&bench), [1]);
+        arrive(&mut bench, come_again);
+        assert_eq!(asked(&bench), [1, 1]);
+        arrive(&mut bench, come_again);
+        assert_eq!(asked(&bench), [1, 1], "one question, one answer");
+    }
+}
+
+#[test]
+fn a_request_before_one_that_is_answered_before_other_traffic_is_repeated() {
+    for is_expedited in [false, true] {
+        let mut bench = both_ways();
+        arrive(&mut bench, 1);
+        bench.now = at(2);
+        arrive(&mut bench, 3);
+        bench.now = at(12);
+        let mut header = bench.peer_header(BOB_PSN.plus(2), Operation::Send(Position::Middle));
+        if is_expedited {
+            header.expedite();
+        }
+        bench.header(header, &[1; MTU]);
+        // It may have been on its way.
+        let expected: &[u32] = if is_expedited { &[0, 2, 0] } else { &[0, 2] };
+        assert_eq!(asked(&bench), expected);
+    }
+}
+
+#[test]
+fn an_answer_before_other_traffic_puts_off_the_requests_behind_it() {
+    for (is_expedited, expected) in [(false, vec![0, 2, 2]), (true, vec![0, 2])] {
+        let mut bench = both_ways();
+        arrive(&mut bench, 1);
+        arrive(&mut bench, 3);
+        bench.now = at(11);
+        let mut header = bench.peer_header(BOB_PSN, Operation::Send(Position::First));
+        if is_expedited {
+            header.expedite();
+        }
+        bench.header(header, &[1; MTU]);
+        // It took 10 us, and an answer is waited for for 30: since the request, or since the last answer.
+        bench.now = at(31);
+        arrive(&mut bench, 4);
+        assert_eq!(asked(&bench), expected);
+    }
+}
+
 #[test]
 fn what_the_peer_asks_for_is_given_a_round_trip_before_the_time_out() {
     let mut bench = measured();
