@@ -8,7 +8,8 @@
 //! too early costs a question, and nothing is sent twice: behind all that it has sent the sender asks what has arrived, and the receiver
 //! asks for what has not. So any progress ends the doubling of time-outs, as in RFC 9002 (6.2.1).
 //!
-//! Where the clock stands still, as in explorations, nothing is measured and nothing here ever changes.
+//! Where the clock stands still, as in explorations, nothing is measured, and no wait ends: what is missing is asked for again when a
+//! question is answered, and else by nothing here.
 
 use quincunx_units::{Duration, Instant};
 
@@ -160,8 +161,8 @@ impl RoundTrip {
 
 /// Packets that have not arrived though later ones have, and were asked for.
 ///
-/// What was lost, or whose request was, is asked for once more: when what was asked for later has come (as RACK tells losses, RFC 8985),
-/// or else after the time that nearly every answer takes. That wait doubles for each packet: where an answer takes several peers, or
+/// What was lost, or whose request was, is asked for once more: when a later request is known to be answered (as RACK tells losses,
+/// RFC 8985), when what had come comes again behind a question, or else after the time that nearly every answer takes. That wait doubles for each packet: where an answer takes several peers, or
 /// the way is full, asking more often brings more of the same.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Missing {

@@ -89,8 +89,8 @@ impl<P: Payload> ModeII<P> {
     }
 
     /// A sender asks what has arrived of all that it has sent, up to `newest`: it is asked for what has not come here. While others
-    /// are late whom its packet waits for it hears nothing, and the root of the tree sends it the newest result of an AllReduce. What else
-    /// has passed is acknowledged by those it went to, if it is not lost there: a sender that asks twice sends that once more.
+    /// are late whom its packet waits for it hears nothing, but for the newest result of an AllReduce, if the root of the tree has one. What
+    /// else has passed is acknowledged by those it went to, if it is not lost there: a sender that asks twice sends that once more.
     pub(super) fn answer_question(&mut self, edge: usize, newest: u64, out: &mut dyn DatapathSink<P>) {
         let nak = Syndrome::Nak(NakCode::SequenceError);
         self.advance_sender_ack(edge);
