@@ -11,7 +11,7 @@ Arrays are whatever has a buffer (numpy.ndarray, array.array, bytearray, memoryv
 and others); none is copied before the network's own thread does so. What is strided, read-only, overlapping or of another type is refused
 with an exception, and nothing has happened then. `quincunx.blocks` has MXFP8 and the like. `quincunx.torch` is the backend of torch.distributed.
 
-`sim`, `jobs`, `check`, `reproduce` and `sweep` run simulations, model checks and published figures and return tables (`quincunx.analysis`), which
+`sim`, `jobs`, `cluster`, `check`, `reproduce` and `sweep` run simulations, model checks and published figures and return tables (`quincunx.analysis`), which
 `quincunx.plots` draws. They need no fabric, but the `quincunx` command.
 """
 
@@ -26,9 +26,9 @@ from quincunx._calling import calling
 from quincunx._command import InputError
 from quincunx._core import EndpointError, GroupError, __version__
 from quincunx._experts import Dispatched, Experts
-from quincunx.analysis import check, curves, jobs, reproduce, sim, sweep
+from quincunx.analysis import check, cluster, curves, jobs, reproduce, sim, sweep
 
-__all__ = ["Dispatched", "EndpointError", "Experts", "Group", "GroupError", "InputError", "Pending", "__version__", "check", "counts", "curves"]
+__all__ = ["Dispatched", "EndpointError", "Experts", "Group", "GroupError", "InputError", "Pending", "__version__", "check", "cluster", "counts", "curves"]
 __all__ += ["init", "jobs", "reproduce", "sent_to", "shutdown", "sim", "sweep"]
 
 _world: Group | None = None

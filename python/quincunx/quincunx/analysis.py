@@ -35,7 +35,7 @@ from quincunx import _command
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["check", "curves", "jobs", "reproduce", "sim", "sweep"]
+__all__ = ["check", "cluster", "curves", "jobs", "reproduce", "sim", "sweep"]
 
 Value = str | int | float | bool | PathLike[str] | None
 Option = Value | Sequence[Value] | Mapping[str, Value | Sequence[Value]]
@@ -83,6 +83,21 @@ def jobs(jobs: str | PathLike[str] | Mapping[str, Any], **options: Option) -> py
         file = Path(folder) / "jobs.toml"
         file.write_text(_toml(jobs), encoding="utf-8")
         return _table("sim", "jobs", str(file), wrong_is_error=True, **options)
+
+
+def cluster(cluster: str | PathLike[str], **options: Option) -> pyarrow.Table:
+    """Simulates the jobs of a cluster by flows: a row for each job, policy and size of switch memory. `cluster` is a preset or a file as
+    `quincunx sim cluster` takes it:
+
+        quincunx.cluster("epic-128", policy=["ring", "temporal"], memory_units=[4, 8])
+        quincunx.cluster("epic-2048", set={"trace.jobs": 200}, seed=7)
+
+    Of a job: `policy`, `units`, `job`, `model`, `gpus`, and in seconds `jct_s`, from its arrival to its end, `wait_s`, `arrived_s`, `began_s` and
+    `ended_s`; `in_network` is the share of its collectives that ran in switches. What jobs came to together is in the table's metadata: `runs`.
+
+    Raises what `sim` raises.
+    """
+    return _table("sim", "cluster", _command.text(cluster), wrong_is_error=True, **options)
 
 
 def check(design: str, collective: str, **options: Option) -> pyarrow.Table:

@@ -40,6 +40,15 @@ def python(script: str, **more: str) -> subprocess.CompletedProcess[str]:
 class Jobs(Analysed):
     RING = {"hosts": "0-3", "collective": "all_reduce", "size": "64KiB", "design": "ring"}
 
+    def test_a_cluster_has_a_row_for_each_job_policy_and_memory(self) -> None:
+        import quincunx
+
+        table = quincunx.cluster("epic-128", policy=["ring", "temporal"], memory_units=[4, 8])
+        rows = [row for row in table.to_pylist() if row["job"] == "gpt-3-13b"]
+        self.assertEqual([(row["policy"], row["units"]) for row in rows], [("ring", 4), ("temporal", 4), ("ring", 8), ("temporal", 8)])
+        self.assertEqual([f"{row['jct_s']:.2f}" for row in rows], ["33.55", "19.10", "33.55", "17.54"])
+        self.assertEqual(len(quincunx.analysis._metadata(table)["runs"]), 16)
+
     def test_a_dict_is_a_file_of_jobs(self) -> None:
         import quincunx
 

@@ -46,6 +46,7 @@ mod simulations;
 mod stragglers;
 mod sweeps;
 mod table;
+mod tenancy;
 mod top;
 mod traffic;
 mod train;

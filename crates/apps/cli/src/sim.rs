@@ -16,6 +16,7 @@ use crate::out::say;
 use crate::results::{Printed, envelope};
 use crate::settings::SettingsInForce;
 use crate::simulations::{Case, candidates_header, simulate};
+use crate::tenancy::Clusters;
 use crate::traffic::Traffic;
 use crate::train::Train;
 use crate::{Failure, interrupt};
@@ -34,6 +35,8 @@ enum Other {
     Train(Train),
     /// Simulate a layer of a tensor-parallel model: compute kernels whose loads and reductions cross the fabric
     Layer(Layer),
+    /// Simulate the jobs of a cluster by flows: who gets switches under which policy, and how long jobs take
+    Cluster(Clusters),
 }
 
 /// `quincunx sim`.
@@ -55,11 +58,12 @@ enum Other {
   quincunx sim all_reduce --fabric leaf-spine-8x4x8 --design ring --size 16MiB --placement spread
   quincunx sim traffic --fabric star-16 --pattern uniform --load 0.5,0.9
   quincunx sim jobs examples/jobs/leaf-spine-64.toml
+  quincunx sim cluster epic-128
   quincunx sim train --model resnet-50 --fabric ars-star8 --design netreduce,ring
   quincunx sim layer --model llama-7b --sublayer L2 --design cais,cais-base,sp-nvls,t3
   quincunx sim all_reduce --fabric my-cluster.toml --design epic-3 --size 64MiB --json --utilisation
 
-Fabrics are presets, shapes (star-N, tree-X-Y, leaf-spine-LxSxH, fat-tree-K, rail-VxAxS, dragonfly-AxPxG, ring-N, mesh-DxM, servers-SxM, memory-NxS) or TOML files; `quincunx sim --show epic-star8` or `--show star-16` prints one to start from,
+Fabrics are presets, shapes (star-N, tree-X-Y, leaf-spine-LxSxH, fat-tree-K, clos-PxLxHxSxC, rail-VxAxS, dragonfly-AxPxG, ring-N, mesh-DxM, servers-SxM, memory-NxS) or TOML files; `quincunx sim --show epic-star8` or `--show star-16` prints one to start from,
 `quincunx sim --show packet` the keys of a kind of file (packet, memory, mesh, memory-mesh, servers, jobs), `quincunx sim --show epic-3` the parameters of a design.
 Vectors of up to 1 MiB hold numbers, and every result is checked; of longer ones only the lengths travel.
 Columns: as nccl-tests has them, and netbw: the bytes that crossed the busiest link of a rank over the time, because busbw counts what a host
@@ -127,6 +131,7 @@ impl Sim {
             Some(Other::Traffic(traffic)) => return traffic.run(catalog),
             Some(Other::Train(train)) => return train.run(catalog),
             Some(Other::Layer(layer)) => return layer.run(catalog),
+            Some(Other::Cluster(cluster)) => return cluster.run(catalog),
             None => {}
         }
         if let Some(name) = &self.show {

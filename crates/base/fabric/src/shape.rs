@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
+use crate::clos::Clos;
 use crate::dragonfly::Dragonfly;
 use crate::fat_tree::FatTree;
 use crate::leaf_spine::LeafSpine;
@@ -208,18 +209,32 @@ impl FromStr for MeshShape {
     }
 }
 
+/// The numbers behind a shape's name, none of them zero.
+fn numbers(rest: &str) -> Option<Vec<u16>> {
+    rest.split('x').map(|digits| digits.parse().ok().filter(|&number| number > 0)).collect()
+}
+
+impl FromStr for Clos {
+    type Err = ShapeError;
+
+    /// Of any size: what has more nodes than a topology can number is for those who need none.
+    fn from_str(text: &str) -> Result<Self, ShapeError> {
+        let shape = text.strip_prefix("clos-").and_then(numbers).and_then(|numbers| Self::of(&numbers));
+        shape.ok_or_else(|| ShapeError::UnknownSwitched { found: text.to_string() })
+    }
+}
+
 impl FromStr for SwitchedShape {
     type Err = ShapeError;
 
     fn from_str(text: &str) -> Result<Self, ShapeError> {
-        let numbers = |rest: &str| -> Option<Vec<u16>> {
-            rest.split('x').map(|digits| digits.parse().ok().filter(|&number| number > 0)).collect()
-        };
         let after = |start: &str| text.strip_prefix(start).and_then(numbers);
         let shape = if let Some(numbers) = after("leaf-spine-") {
             LeafSpine::of(&numbers).map(Self::LeafSpine)
         } else if let Some(numbers) = after("fat-tree-") {
             FatTree::of(&numbers).map(Self::FatTree)
+        } else if let Some(numbers) = after("clos-") {
+            Clos::of(&numbers).map(Self::Clos)
         } else if let Some(numbers) = after("dragonfly-") {
             Dragonfly::of(&numbers).map(Self::Dragonfly)
         } else {

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use crate::clos::Clos;
 use crate::dragonfly::Dragonfly;
 use crate::fat_tree::FatTree;
 use crate::leaf_spine::LeafSpine;
@@ -15,6 +16,8 @@ pub enum SwitchedShape {
     LeafSpine(LeafSpine),
     /// `fat-tree-K`.
     FatTree(FatTree),
+    /// `clos-PxLxHxSxC`.
+    Clos(Clos),
     /// `rail-VxAxS`.
     Rail(Rail),
     /// `dragonfly-AxPxG`.
@@ -23,11 +26,11 @@ pub enum SwitchedShape {
 
 impl SwitchedShape {
     /// All notations, for messages.
-    pub const KNOWN: &str = "leaf-spine-LxSxH (leaves, spines, hosts a leaf; xN: links between two), fat-tree-K (K even), rail-VxAxS (servers, accelerators, spines), dragonfly-AxPxG (switches a group, hosts a switch, groups)";
+    pub const KNOWN: &str = "leaf-spine-LxSxH (leaves, spines, hosts a leaf; xN: links between two), fat-tree-K (K even), clos-PxLxHxSxC (pods, leaves, hosts a leaf, spines, cores a spine), rail-VxAxS (servers, accelerators, spines), dragonfly-AxPxG (switches a group, hosts a switch, groups)";
 
     /// Whether a name begins as one of these does.
     pub fn is_meant(name: &str) -> bool {
-        ["leaf-spine", "fat-tree", "rail", "dragonfly"].iter().any(|start| name.starts_with(start))
+        ["leaf-spine", "fat-tree", "clos", "rail", "dragonfly"].iter().any(|start| name.starts_with(start))
     }
 
     /// How many hosts it has.
@@ -45,6 +48,7 @@ impl SwitchedShape {
         match self {
             Self::LeafSpine(shape) => (shape.hosts(), shape.switches()),
             Self::FatTree(shape) => (shape.hosts(), shape.switches()),
+            Self::Clos(shape) => (shape.hosts(), shape.switches()),
             Self::Rail(shape) => (shape.hosts(), shape.switches()),
             Self::Dragonfly(shape) => (shape.hosts(), shape.switches()),
         }
@@ -55,6 +59,7 @@ impl SwitchedShape {
         match self {
             Self::LeafSpine(shape) => shape.topology(link),
             Self::FatTree(shape) => shape.topology(link),
+            Self::Clos(shape) => shape.topology(link),
             Self::Rail(shape) => shape.topology(link),
             Self::Dragonfly(shape) => shape.topology(link),
         }
@@ -66,6 +71,7 @@ impl fmt::Display for SwitchedShape {
         match self {
             Self::LeafSpine(shape) => shape.fmt(f),
             Self::FatTree(shape) => shape.fmt(f),
+            Self::Clos(shape) => shape.fmt(f),
             Self::Rail(shape) => shape.fmt(f),
             Self::Dragonfly(shape) => shape.fmt(f),
         }

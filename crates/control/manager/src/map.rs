@@ -198,13 +198,45 @@ impl Map {
         }
     }
 
+    /// The same of one that leads over no other links than these.
+    pub fn uproot(&mut self, group: GroupId, links: &[MapLink]) {
+        for link in links {
+            self.links[link.0 as usize].trees.remove(&group);
+        }
+    }
+
     /// Links from `from` to every node, hosts being ends only, over links that `may` be used; none where there is no way.
     pub fn distances(&self, from: MapNode, may: &dyn Fn(MapLink) -> bool) -> Vec<Option<u16>> {
+        self.distances_until(from, may, |_| false)
+    }
+
+    /// The same as far as these members: of what is farther than all of them nothing is said.
+    pub(crate) fn distances_to(
+        &self,
+        from: MapNode,
+        members: &[MapNode],
+        may: &dyn Fn(MapLink) -> bool,
+    ) -> Vec<Option<u16>> {
+        // Who was not reached last time is asked first.
+        let mut reached = 0;
+        self.distances_until(from, may, |distances| {
+            reached +=
+                members[reached..].iter().take_while(|node| distances[node.0 as usize].is_some()).count();
+            reached == members.len()
+        })
+    }
+
+    fn distances_until(
+        &self,
+        from: MapNode,
+        may: &dyn Fn(MapLink) -> bool,
+        mut is_enough: impl FnMut(&[Option<u16>]) -> bool,
+    ) -> Vec<Option<u16>> {
         let mut distances = vec![None; self.vertices.len()];
         distances[from.0 as usize] = Some(0);
         let mut level = vec![from];
         let mut distance = 0;
-        while !level.is_empty() {
+        while !level.is_empty() && !is_enough(&distances) {
             distance += 1;
             let mut next = Vec::new();
             for &node in &level {

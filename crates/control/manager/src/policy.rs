@@ -59,16 +59,22 @@ pub fn find(name: &str) -> Option<&'static dyn Policy> {
     ALL.iter().copied().find(|policy| policy.name() == name)
 }
 
-/// Roots of a level that are looked at more closely: those with the most memory. On a level of a Clos network most are alike.
+/// Roots of a level that are looked at more closely: those with the fewest trees around, and then the most memory. On a level of a Clos network
+/// most are alike.
 const ROOTS: usize = 8;
 
 /// Trees from the roots of one level.
 fn grown(ground: &Ground<'_>, roots: &[MapNode], members: &[MapNode]) -> Vec<Candidate> {
     let mut roots = roots.to_vec();
-    let used = |&root: &MapNode| {
+    let used = |root: MapNode| {
         ground.map.ports(root).iter().map(|(link, _)| ground.map.trees(*link).len()).sum::<usize>()
     };
-    roots.sort_by_cached_key(|root| (used(root), Reverse((ground.memory)(*root)), *root));
+    // A core that nobody uses may be above spines that others do.
+    let around = |root: MapNode| {
+        let next = ground.map.ports(root).iter().map(|(_, next)| *next);
+        used(root) + next.filter(|next| !ground.map.is_host(*next)).map(used).sum::<usize>()
+    };
+    roots.sort_by_cached_key(|root| (around(*root), Reverse((ground.memory)(*root)), *root));
     roots.truncate(ROOTS);
     let from = |&root: &MapNode| {
         let all = ground.grow(root, members, ByteCount::new(0));

@@ -59,8 +59,12 @@ struct Ways(Vec<Vec<usize>>);
 
 impl Ways {
     fn on(ground: &Ground<'_>) -> Self {
-        let nodes = (0..ground.map.size() as u32).map(MapNode);
-        Self(nodes.map(|node| Self::next_to(ground, node).map(|to| to.0 as usize).collect()).collect())
+        let from = |node| match ground.map.is_host(node) {
+            // Nobody comes by.
+            true => Vec::new(),
+            false => Self::next_to(ground, node).map(|to| to.0 as usize).collect(),
+        };
+        Self((0..ground.map.size() as u32).map(MapNode).map(from).collect())
     }
 
     /// The switches that a node is next to; nothing leads through a host.
@@ -151,7 +155,7 @@ impl Ground<'_> {
     /// Only switches with at least so much free memory add up; others on the way forward. None if it does not reach a member.
     pub fn grow(&self, root: MapNode, members: &[MapNode], memory: ByteCount) -> Option<Candidate> {
         let able = |node: MapNode| (self.able)(node) && (self.memory)(node) >= memory;
-        let distances = self.map.distances(root, self.usable);
+        let distances = self.map.distances_to(root, members, self.usable);
         let toward_root = |node: MapNode| -> Option<(MapLink, MapNode)> {
             let distance = distances[node.0 as usize]?;
             let nearer = |&&(link, next): &&(MapLink, MapNode)| {

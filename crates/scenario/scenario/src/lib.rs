@@ -28,6 +28,7 @@ mod offered;
 mod placement;
 mod read;
 mod scenario;
+mod tenancy;
 mod text;
 mod topology;
 mod training;
@@ -58,6 +59,10 @@ pub use offered::{Load, LoadError, Offered, OfferedError, Pattern, PatternError}
 pub use placement::{RankPlacement, RankPlacementError};
 pub use read::read_text;
 pub use scenario::Scenario;
+pub use tenancy::{
+    JobTrace, LanguageModel, Routing, ScaleUp, SizeShare, Slots, Tenancy, TenancyLink, TenancyPolicy,
+    TrainingJob, Volume,
+};
 pub use topology::{NodeDelays, PacketLink, TopologyName};
 pub use training::{Gpu, Training};
 pub use workload::TokenBatch;

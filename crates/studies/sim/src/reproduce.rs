@@ -12,10 +12,13 @@ use crate::{
 use quincunx_cluster::Wiring;
 use quincunx_collective::{DataType, ReduceOp, Reduction};
 use quincunx_design::{AnyDesign, Catalog, ClosedForm, Premises, Refusal};
-use quincunx_scenario::{Experiment, FigureKind, Point, Quantity, Scenario, ScenarioError, Series};
+use quincunx_flows::{Cluster, JobOutcome, TenancyError, TenancyRequest, measure_tenancy};
+use quincunx_scenario::{
+    Experiment, FigureKind, Point, Quantity, Scenario, ScenarioError, Series, Tenancy, TenancyPolicy,
+};
 use quincunx_units::{ByteCount, Duration};
 use std::ops::ControlFlow;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use toml::Table;
 
 /// One figure, as it was published and as it is here.
@@ -97,6 +100,16 @@ pub enum ReproduceError {
         /// What went wrong.
         error: Box<LayerError>,
     },
+    /// A run of a cluster by flows.
+    #[error("{experiment}, {figure}: {error}")]
+    Tenancy {
+        /// The experiment.
+        experiment: String,
+        /// The figure.
+        figure: String,
+        /// What went wrong.
+        error: Box<TenancyError>,
+    },
     /// A run gave a wrong result.
     #[error(
         "{experiment}, {figure}: expected right results, found {wrong} wrong elements; this is a fault of the engines"
@@ -144,6 +157,8 @@ enum Job {
     Layer(LayerRequest),
     /// How much of a layer is communication, by a design of collectives.
     Communication(Request),
+    /// A cluster's jobs, by flows.
+    Tenancy(Box<Tenancy>, TenancyPolicy),
 }
 
 impl ExperimentRun {
@@ -159,6 +174,7 @@ impl ExperimentRun {
             (Job::Layer(a), Job::Layer(b)) => {
                 (&a.scenario, a.schedule.name(), a.seed) == (&b.scenario, b.schedule.name(), b.seed)
             }
+            (Job::Tenancy(a, policy), Job::Tenancy(b, other)) => a == b && policy == other,
             _ => false,
         }
     }
@@ -167,7 +183,7 @@ impl ExperimentRun {
     const fn size(&self) -> ByteCount {
         match &self.job {
             Job::Collective(request) | Job::Training(request) | Job::Communication(request) => request.size,
-            Job::Layer(_) => ByteCount::new(u64::MAX),
+            Job::Layer(_) | Job::Tenancy(..) => ByteCount::new(u64::MAX),
         }
     }
 }
@@ -179,6 +195,8 @@ enum Outcome {
     Training(TrainingMeasurement),
     Layer(Box<LayerMeasurement>),
     Communication(f64),
+    /// Seconds.
+    Tenancy(f64),
 }
 
 /// Why a run came to nothing.
@@ -186,6 +204,7 @@ enum Failed {
     Collective(MeasureError),
     Training(TrainingError),
     Layer(LayerError),
+    Tenancy(TenancyError),
 }
 
 impl Outcome {
@@ -194,7 +213,7 @@ impl Outcome {
             Self::Collective(measured) => measured.time,
             Self::Training(measured) => measured.iteration.time,
             Self::Layer(measured) => measured.time,
-            Self::Communication(_) => Duration::ZERO,
+            Self::Communication(_) | Self::Tenancy(_) => Duration::ZERO,
         }
     }
 }
@@ -276,6 +295,13 @@ fn figure_of(
         Outcome::Training(_) => return Ok(ratio),
         Outcome::Layer(run) => return Ok(of_layer(run, baseline, quantity).or(ratio)),
         Outcome::Communication(share) => return Ok(Some(*share)),
+        Outcome::Tenancy(time) => {
+            return Ok(match (quantity, baseline) {
+                (Quantity::JobTimeShare, Some(Outcome::Tenancy(other))) => Some(time / other),
+                (Quantity::JobTimeShare, _) => None,
+                _ => Some(*time),
+            });
+        }
     };
     Ok(match quantity {
         Quantity::Time | Quantity::GibitPerSecond | Quantity::Rate => Some(time),
@@ -293,7 +319,9 @@ fn figure_of(
         | Quantity::LayerWait
         | Quantity::LayerBytes
         | Quantity::LayerComputing
-        | Quantity::LayerCommunication => ratio,
+        | Quantity::LayerCommunication
+        | Quantity::JobTime
+        | Quantity::JobTimeShare => ratio,
         Quantity::Saving => ratio.map(|speedup| 1.0 - 1.0 / speedup),
         Quantity::SwitchBuffer => Some(run.switch_buffer.bytes() as f64),
         Quantity::Uplink => Some(run.uplink.bytes() as f64),
@@ -365,6 +393,10 @@ fn runs(
                         })?;
                         Job::Layer(LayerRequest { scenario, schedule, seed: 1 })
                     }
+                    Quantity::JobTime | Quantity::JobTimeShare => {
+                        let (tenancy, policy) = tenancy(experiment, place, design, set)?;
+                        Job::Tenancy(Box::new(tenancy), policy)
+                    }
                     _ => {
                         let request = request(experiment, catalog, design, set, point.size)?;
                         request.scenario.refuse_training()?;
@@ -390,6 +422,42 @@ fn scenario(experiment: &Experiment, catalog: Catalog, set: &Table) -> Result<Sc
     document.merge(&experiment.set)?;
     document.merge(set)?;
     Ok(Scenario::read(document, catalog)?)
+}
+
+/// The cluster of an experiment, with these keys, and the policy of its name.
+fn tenancy(
+    experiment: &Experiment,
+    place: &str,
+    policy: &str,
+    set: &Table,
+) -> Result<(Tenancy, TenancyPolicy), ScenarioError> {
+    let mut document = Tenancy::document(&experiment.fabric)?;
+    document.merge(&experiment.set)?;
+    document.merge(set)?;
+    let policy = policy.parse().map_err(|error| ScenarioError::Key { place: place.into(), error })?;
+    let mut tenancy = Tenancy::read(place, &document)?;
+    // Nobody has switches: how much memory they have is of no account.
+    if policy == TenancyPolicy::Ring {
+        tenancy.memory_units.fill(1);
+    }
+    Ok((tenancy, policy))
+}
+
+/// The mean of its jobs' times, in seconds.
+fn mean_job_time(
+    tenancy: &Tenancy,
+    policy: TenancyPolicy,
+    catalog: Catalog,
+    stop: &AtomicBool,
+) -> Result<f64, TenancyError> {
+    let cluster = Cluster::new(&tenancy.fabric, &tenancy.link)?;
+    let units = tenancy.memory_units[0];
+    let request = TenancyRequest { tenancy, cluster: &cluster, catalog, policy, units, seed: 1, only: None };
+    let mut go_on = |_| match stop.load(Ordering::Relaxed) {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    };
+    Ok(measure_tenancy(&request, &mut go_on)?.mean(JobOutcome::completion))
 }
 
 fn request(
@@ -472,6 +540,9 @@ fn run_all(
                 let share = communication_share(scenario, *design, *seed, progress);
                 share.map(Outcome::Communication).map_err(Failed::Layer)
             }
+            Job::Tenancy(tenancy, policy) => {
+                mean_job_time(tenancy, *policy, catalog, stop).map(Outcome::Tenancy).map_err(Failed::Tenancy)
+            }
         };
         firsts.iter().filter(|&&first| first == index).for_each(|_| done());
         result
@@ -501,8 +572,12 @@ fn checked(
         Err(
             Failed::Collective(MeasureError::Stopped(_))
             | Failed::Training(TrainingError::Run { error: MeasureError::Stopped(_), .. })
-            | Failed::Layer(LayerError::Stopped(_)),
+            | Failed::Layer(LayerError::Stopped(_))
+            | Failed::Tenancy(TenancyError::Stopped(_)),
         ) => Ok(None),
+        Err(Failed::Tenancy(error)) => {
+            Err(ReproduceError::Tenancy { experiment, figure, error: Box::new(error) })
+        }
         Err(Failed::Layer(error)) => {
             Err(ReproduceError::Layer { experiment, figure, error: Box::new(error) })
         }

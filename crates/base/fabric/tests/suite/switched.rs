@@ -1,6 +1,6 @@
 //! Fabrics with several ways, by name: what they are made of, and which names are none.
 
-use quincunx_fabric::{LinkProperties, NodeKind, PortRef, SwitchedShape, Topology};
+use quincunx_fabric::{Clos, LinkProperties, NodeKind, PortRef, SwitchedShape, Topology};
 use quincunx_units::{BitRate, Duration};
 
 fn topology(name: &str) -> Topology {
@@ -109,4 +109,24 @@ fn a_wrong_name_shows_the_notations_on_one_line() {
         let message = name.parse::<SwitchedShape>().unwrap_err().to_string();
         assert!(message.contains("at most 65535"), "{message}");
     }
+}
+
+#[test]
+fn a_clos_has_each_of_its_numbers() {
+    // EPIC L.2: 4 pods of 4 leaves with 8 hosts, and 4 spines, each below 4 cores.
+    let fabric = topology("clos-4x4x8x4x4");
+    assert_eq!(["leaf-3-0", "spine-0-3", "core-15"].map(|switch| ports(&fabric, switch)), [8 + 4, 4 + 4, 4]);
+    assert_eq!([0, 8, 127].map(|host| above(&fabric, host)), ["leaf-0-0", "leaf-0-1", "leaf-3-3"]);
+    // The spines of a place in their pods share their cores.
+    let core = |spine: &str| fabric.across(PortRef { node: fabric.find(spine).unwrap(), port: 0 }).node;
+    assert_eq!(core("spine-0-1"), core("spine-3-1"));
+    assert_ne!(core("spine-0-1"), core("spine-0-2"));
+}
+
+#[test]
+fn a_clos_without_a_topology_may_have_more_nodes_than_one_can_number() {
+    let shape: Clos = "clos-32x64x32x16x16".parse().unwrap();
+    assert_eq!((shape.hosts(), shape.switches()), (65_536, 32 * (64 + 16) + 256));
+    assert_eq!(shape.leaves_of_hosts().last().as_deref(), Some("leaf-31-63"));
+    assert!("clos-32x64x32x16x16".parse::<SwitchedShape>().is_err());
 }

@@ -62,6 +62,31 @@ fn trees_spread_over_links_that_have_the_fewest() {
 }
 
 #[test]
+fn cores_above_other_spines_are_looked_at_before_idle_ones_above_the_same() {
+    // Two pods of a leaf, s0 and s1, and four spines; below each place of a spine four cores, from s10 on. Eight roots are looked at.
+    let at = |number: u8| link(format!("s{number}"), None);
+    let leaf = |pod: u8| {
+        let hosts = [2 * pod, 2 * pod + 1].map(|host| link(format!("r{host}"), None));
+        let links = hosts.into_iter().chain((0..4).map(|spine| at(2 + 4 * pod + spine))).collect();
+        NodeDescription { links, ..switch(pod) }
+    };
+    let spine = |pod: u8, spine: u8| {
+        let links = (0..4).map(|core| at(10 + 4 * spine + core)).chain([at(pod)]).collect();
+        NodeDescription { links, ..switch(2 + 4 * pod + spine) }
+    };
+    let core = |core: u8| NodeDescription {
+        links: [2, 6].map(|first| at(first + core / 4)).into(),
+        ..switch(10 + core)
+    };
+    let pods = (0..2).flat_map(|pod| (0..4).map(move |place| spine(pod, place)).chain([leaf(pod)]));
+    let mut site = Site::of(by("spatial"), pods.chain((0..16).map(core)).chain((0..4).map(host)));
+    let root = |site: &mut Site| switches(site, &of(&[0, 1, 2, 3], "epic-2"))[0][1..].parse::<u8>().unwrap();
+    let mut places: Vec<u8> = (0..4).map(|_| (root(&mut site) - 10) / 4).collect();
+    places.sort_unstable();
+    assert_eq!(places, [0, 1, 2, 3]);
+}
+
+#[test]
 fn edge_disjoint_trees_share_no_link() {
     let mut site = Site::of(by("edge-disjoint"), clos());
     let first = site.init(&of(&[0, 1], "epic-2"));

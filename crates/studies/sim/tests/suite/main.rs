@@ -8,6 +8,7 @@ mod dataflow;
 mod epic_closed_forms;
 mod epic_tables;
 mod experts;
+mod flows;
 mod hardware;
 mod jobs;
 mod kept;

@@ -1,0 +1,267 @@
+//! `quincunx sim cluster`.
+
+use clap::Args;
+use quincunx_design::Catalog;
+use quincunx_flows::{
+    Cluster, JobOutcome, Stopped, TenancyError, TenancyMeasurement, TenancyRequest, measure_tenancy,
+};
+use quincunx_scenario::{Override, Tenancy, TenancyPolicy};
+use serde_json::{Value, json};
+use std::ops::ControlFlow;
+
+use crate::Failure;
+use crate::interrupt::{self, is_set};
+use crate::options::SeedOptions;
+use crate::out::say;
+use crate::progress::bar;
+use crate::results::{Printed, envelope};
+use crate::sweeps::run_all;
+use crate::table::{Align, table};
+
+/// `quincunx sim cluster`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  quincunx sim cluster epic-128
+  quincunx sim cluster epic-128-scaleup --policy ring,temporal --memory-units 4,8
+  quincunx sim cluster epic-2048 --json > runs/cluster.json
+  quincunx sim cluster epic-128 --set routing=hashed --seeds 5       # flows take ways by a hash, as ECMP has it
+  quincunx sim cluster --show epic-2048 > cluster.toml               # a file to start from
+  quincunx sim cluster cluster.toml --set volume=plan --set slots=sums --set unit=250KB --set design=epic-2 --set fallback=ring
+
+Nothing here is a packet: a collective is a flow over all its links at once, flows share each link max-min fairly, and time goes from the
+beginning or end of one to the next. Jobs come, wait for accelerators in the order of their arrival, and train: in each iteration they compute,
+then their tensor-parallel groups communicate, then their data-parallel ones. Who gets switches the manager's policies decide:
+  ring       nobody
+  edt        trees that share no link, for a job's life
+  spatial    trees with memory of their own, for a job's life
+  temporal   the same for one use of a group's
+A group without a tree runs among its hosts. Keys:
+  slots      sums: a group takes the memory that its design needs where it adds up; path: a unit at each switch that its tree passes (EPIC L)
+  volume     plan: links carry what the design's plan sends; published: what EPIC's tables count, two and four bits for one
+  routing    pinned: flows are spread over shortest ways; hashed: a hash chooses
+  apart      true: each job has the cluster by itself
+Presets: epic-128, epic-2048, and both with -scaleup, where servers of 8 have something faster within.")]
+pub(crate) struct Clusters {
+    /// A preset or a file
+    #[arg(value_name = "FILE|PRESET", required_unless_present = "show")]
+    cluster: Option<String>,
+    /// Policies, several with commas [default: the file's `policies`]
+    #[arg(long, value_delimiter = ',')]
+    policy: Vec<TenancyPolicy>,
+    /// Units of memory of each switch, several with commas [default: the file's `memory_units`]
+    #[arg(long, value_delimiter = ',')]
+    memory_units: Vec<u32>,
+    /// Set a key of the file: link.rate=200Gbit/s, routing=hashed
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<Override>,
+    #[command(flatten)]
+    seed_options: SeedOptions,
+    #[command(flatten)]
+    printed: Printed,
+    /// Print a preset as a file, and simulate nothing
+    #[arg(long, value_name = "PRESET", exclusive = true)]
+    show: Option<String>,
+}
+
+/// A run: whose memory, which policy, which seed, and which job if each is by itself.
+#[derive(Clone, Copy)]
+struct Case {
+    units: u32,
+    policy: TenancyPolicy,
+    seed: u64,
+    only: Option<usize>,
+}
+
+/// The most jobs that the table has a line for each of.
+const LISTED: usize = 16;
+
+impl Clusters {
+    pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
+        if let Some(name) = &self.show {
+            let known = || Tenancy::presets().join(", ");
+            let text = Tenancy::text(name).ok_or_else(|| {
+                Failure::Input(format!(
+                    "expected a cluster ({}), found \"{name}\"; name one of them",
+                    known()
+                ))
+            })?;
+            say!("{}", text.trim_end());
+            return Ok(());
+        }
+        let name = self.cluster.as_deref().expect("clap asks for it");
+        let mut tenancy = Tenancy::find(name, &self.set).map_err(Failure::input)?;
+        if !self.policy.is_empty() {
+            tenancy.policies = self.policy.clone();
+        }
+        if !self.memory_units.is_empty() {
+            tenancy.memory_units = self.memory_units.clone();
+        }
+        tenancy.check().map_err(Failure::Input)?;
+        let cluster = Cluster::new(&tenancy.fabric, &tenancy.link).map_err(Failure::input)?;
+        let stop = interrupt::flag()?;
+        let jobs = tenancy.job.len() + tenancy.trace.as_ref().map_or(0, |trace| trace.jobs as usize);
+        let each = if tenancy.apart { (0..jobs).map(Some).collect() } else { vec![None] };
+        let mut cases = Vec::new();
+        for &units in &tenancy.memory_units {
+            for &policy in &tenancy.policies {
+                for seed in self.seed_options.all() {
+                    cases.extend(each.iter().map(|&only| Case { units, policy, seed, only }));
+                }
+            }
+        }
+        let progress = bar(cases.len());
+        let run = |Case { units, policy, seed, only }: Case| {
+            let (tenancy, cluster) = (&tenancy, &cluster);
+            let request = TenancyRequest { tenancy, cluster, catalog, policy, units, seed, only };
+            let result = measure_tenancy(&request, &mut |share| {
+                progress.set_message(format!(
+                    "{} {units}: {:.0} % of the jobs",
+                    policy.name(),
+                    share * 100.0
+                ));
+                if is_set(&stop) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            progress.inc(1);
+            result
+        };
+        let stopped = |place: usize, error: &TenancyError| match error {
+            TenancyError::Stopped(Stopped { after }) => {
+                Some(format!("{} at {after}", cases[place].policy.name()))
+            }
+            _ => None,
+        };
+        let mut measured = Vec::new();
+        let done = |place: usize, found| measured.push((cases[place], found));
+        let interrupted = run_all(cases.clone(), &stop, run, stopped, done);
+        progress.finish_and_clear();
+        let interrupted = interrupted.map_err(Failure::input)?;
+        if self.printed.is_for_programs() {
+            self.printed.print(&object(&measured));
+        } else {
+            show(&tenancy, &measured);
+        }
+        Failure::unless_all(cases.len(), measured.len(), &interrupted)
+    }
+}
+
+fn object(measured: &[(Case, TenancyMeasurement)]) -> Value {
+    let row = |(case, job): (&Case, &JobOutcome)| {
+        let at = |time: quincunx_units::Instant| time.since(quincunx_units::Instant::ZERO).as_secs_f64();
+        json!({
+            "policy": case.policy.name(),
+            "units": case.units,
+            "job": job.name,
+            "jct_s": job.completion().as_secs_f64(),
+            "seed": case.seed,
+            "model": job.model,
+            "gpus": job.gpus,
+            "arrived_s": at(job.arrived),
+            "began_s": at(job.began),
+            "ended_s": at(job.ended),
+            "wait_s": job.wait().as_secs_f64(),
+            "in_network": job.in_network(),
+        })
+    };
+    let rows: Vec<Value> = measured
+        .iter()
+        .flat_map(|(case, found)| found.jobs.iter().map(move |job| row((case, job))))
+        .collect();
+    let mut object = envelope("sim cluster", &rows);
+    let summary = |(case, found): &(Case, TenancyMeasurement)| {
+        let busiest = found.busiest.iter().map(|(name, share)| json!({ "name": name, "utilisation": share }));
+        json!({
+            "policy": case.policy.name(),
+            "units": case.units,
+            "seed": case.seed,
+            "jobs": found.jobs.len(),
+            "mean_jct_s": found.mean(JobOutcome::completion),
+            "median_jct_s": found.percentile(50.0, JobOutcome::completion),
+            "p99_jct_s": found.percentile(99.0, JobOutcome::completion),
+            "mean_runtime_s": found.mean(JobOutcome::runtime),
+            "makespan_s": found.makespan().as_secs_f64(),
+            "asked": found.grants[0],
+            "granted": found.grants[1],
+            "events": found.events,
+            "busiest_links": busiest.collect::<Vec<_>>(),
+        })
+    };
+    object["runs"] = measured.iter().map(summary).collect();
+    object
+}
+
+/// Seconds with four digits that count.
+fn seconds(value: f64) -> String {
+    let decimals = (3 - value.abs().max(1e-3).log10().floor() as i32).clamp(0, 6) as usize;
+    format!("{value:.decimals$}")
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// A line for each job and policy, with a column for each size of memory; of more jobs what they came to together.
+fn show(tenancy: &Tenancy, measured: &[(Case, TenancyMeasurement)]) {
+    let of = |policy: TenancyPolicy, units: u32| {
+        measured.iter().filter(move |(case, _)| (case.policy, case.units) == (policy, units))
+    };
+    let mut names: Vec<&str> = Vec::new();
+    for job in measured.iter().flat_map(|(_, found)| &found.jobs) {
+        if names.len() <= LISTED && !names.contains(&job.name.as_str()) {
+            names.push(&job.name);
+        }
+    }
+    let units: Vec<String> = tenancy.memory_units.iter().map(|units| format!("{units} units")).collect();
+    if names.len() <= LISTED {
+        let mut columns = vec![("job", Align::Left), ("policy", Align::Left)];
+        columns.extend(units.iter().map(|units| (units.as_str(), Align::Right)));
+        let mut rows = Vec::new();
+        for name in names {
+            for &policy in &tenancy.policies {
+                let time = |&units: &u32| {
+                    let jobs = of(policy, units).flat_map(|(_, found)| &found.jobs);
+                    let times: Vec<f64> = jobs
+                        .filter(|job| job.name == name)
+                        .map(|job| job.completion().as_secs_f64())
+                        .collect();
+                    if times.is_empty() { "-".into() } else { seconds(mean(&times)) }
+                };
+                let cells = tenancy.memory_units.iter().map(time);
+                rows.push([name.to_owned(), policy.name().into()].into_iter().chain(cells).collect());
+            }
+        }
+        say!("job completion time (s)\n{}", table(&columns, &rows).trim_end());
+        return;
+    }
+    let titles = ["policy", "units", "jobs", "mean", "median", "99 %", "mean run", "last end", "in switches"];
+    let columns = titles.map(|title| (title, if title == "policy" { Align::Left } else { Align::Right }));
+    let mut rows = Vec::new();
+    for &memory in &tenancy.memory_units {
+        for &policy in &tenancy.policies {
+            let found: Vec<&TenancyMeasurement> = of(policy, memory).map(|(_, found)| found).collect();
+            if found.is_empty() {
+                continue;
+            }
+            let over = |of: &dyn Fn(&TenancyMeasurement) -> f64| {
+                mean(&found.iter().map(|found| of(found)).collect::<Vec<_>>())
+            };
+            let share = over(&|found| {
+                let [all, granted] = found.jobs.iter().fold([0, 0], |[all, granted], job| {
+                    [all + job.collectives[0], granted + job.collectives[1]]
+                });
+                if all == 0 { 0.0 } else { granted as f64 / all as f64 }
+            });
+            rows.push(vec![
+                policy.name().into(),
+                memory.to_string(),
+                found[0].jobs.len().to_string(),
+                seconds(over(&|found| found.mean(JobOutcome::completion))),
+                seconds(over(&|found| found.percentile(50.0, JobOutcome::completion))),
+                seconds(over(&|found| found.percentile(99.0, JobOutcome::completion))),
+                seconds(over(&|found| found.mean(JobOutcome::runtime))),
+                seconds(over(&|found| found.makespan().as_secs_f64())),
+                format!("{:.1} %", share * 100.0),
+            ]);
+        }
+    }
+    say!("job completion time (s)\n{}", table(&columns, &rows).trim_end());
+}

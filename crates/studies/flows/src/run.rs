@@ -1,0 +1,546 @@
+//! A run: jobs come, wait for accelerators, compute and communicate, and go.
+
+use crate::cost::Designs;
+use crate::fabric::Cluster;
+use crate::grants::{Grants, Tree};
+use crate::job::{Iteration, Phase, groups};
+use crate::measured::{JobOutcome, TenancyMeasurement};
+use crate::ways::Ways;
+use quincunx_collective::{GroupId, SplitMix64};
+use quincunx_control::map::MapNode;
+use quincunx_design::{Catalog, Refusal};
+use quincunx_driver_flow::{Due, FlowSimulation, LinkId, Load};
+use quincunx_fabric::ShapeError;
+use quincunx_scenario::{ScaleUp, Tenancy, TenancyPolicy, read_text};
+use quincunx_units::{ByteCount, Duration, Instant};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::ControlFlow;
+
+/// What to run.
+#[derive(Clone, Copy, Debug)]
+pub struct TenancyRequest<'a> {
+    /// Cluster and jobs.
+    pub tenancy: &'a Tenancy,
+    /// The network of the cluster.
+    pub cluster: &'a Cluster,
+    /// Where designs are found.
+    pub catalog: Catalog,
+    /// Who gets switches.
+    pub policy: TenancyPolicy,
+    /// Units of memory of each switch.
+    pub units: u32,
+    /// Seed of sizes, models, arrivals and hashes.
+    pub seed: u64,
+    /// One job of the list by itself, in place of all.
+    pub only: Option<usize>,
+}
+
+/// A run that was stopped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("stopped after {after} of the cluster's time")]
+pub struct Stopped {
+    /// The cluster's time.
+    pub after: Duration,
+}
+
+/// Why there is no run.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum TenancyError {
+    /// The network's shape.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    /// A design.
+    #[error(transparent)]
+    Design(#[from] Refusal),
+    /// A job that the cluster has no room for.
+    #[error(
+        "expected jobs of at most {hosts} accelerators, which the cluster has, found {job} with {gpus}; make it smaller, or take a larger fabric"
+    )]
+    TooLarge {
+        /// The job.
+        job: String,
+        /// What it asks for.
+        gpus: u32,
+        /// What there is.
+        hosts: u32,
+    },
+    /// The file with a trace's sizes.
+    #[error("{path}: {error}")]
+    Sizes {
+        /// The file.
+        path: String,
+        /// What was expected and found.
+        error: String,
+    },
+    /// Somebody stopped it.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+/// What flows and timers are about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Token {
+    Arrived(u32),
+    Computed(u32),
+    /// A group's collective is over.
+    Done(u32, u32),
+    /// So is the latency behind a phase.
+    Settled(u32),
+}
+
+/// A job that has not come yet.
+struct Planned {
+    name: String,
+    model: String,
+    gpus: u32,
+    iterations: u32,
+    at: Duration,
+}
+
+struct Group {
+    id: GroupId,
+    phase: Phase,
+    members: Vec<MapNode>,
+    /// Whether all are in one server.
+    is_inside: bool,
+    /// What it has, or had: whether it has it now is `holds`.
+    tree: Option<Tree>,
+    holds: bool,
+    /// Links that its flow is pinned to.
+    pinned: Vec<LinkId>,
+}
+
+struct Job {
+    iteration: Iteration,
+    left: u32,
+    hosts: Vec<u32>,
+    groups: Vec<Group>,
+    phase: Phase,
+    /// Groups of the phase that are not done.
+    waiting: u32,
+    /// What follows the last bit of the phase.
+    latency: Duration,
+}
+
+/// How often whoever waits is told, in events.
+const TELL_EVERY: u64 = 1024;
+
+struct Run<'a> {
+    request: &'a TenancyRequest<'a>,
+    simulation: FlowSimulation<Token>,
+    grants: Grants,
+    designs: Designs,
+    ways: Ways,
+    free: BTreeSet<u32>,
+    planned: Vec<Planned>,
+    /// By number.
+    running: BTreeMap<u32, Job>,
+    queue: VecDeque<u32>,
+    outcomes: Vec<JobOutcome>,
+    done: usize,
+    next_group: u32,
+    asked: [u64; 2],
+}
+
+/// Runs all jobs, and tells the share of them that are done now and then; whoever is told may stop it.
+///
+/// # Errors
+/// If there is no such design, a job is larger than the cluster, or it was stopped.
+pub fn measure_tenancy(
+    request: &TenancyRequest<'_>,
+    progress: &mut dyn FnMut(f64) -> ControlFlow<()>,
+) -> Result<TenancyMeasurement, TenancyError> {
+    let tenancy = request.tenancy;
+    let planned = planned(request)?;
+    let hosts = request.cluster.hosts();
+    if let Some(job) = planned.iter().find(|job| job.gpus > hosts) {
+        return Err(TenancyError::TooLarge { job: job.name.clone(), gpus: job.gpus, hosts });
+    }
+    let unit = tenancy.unit.unwrap_or(ByteCount::new(1));
+    let mut simulation = FlowSimulation::new(request.cluster.rates());
+    for (number, job) in (0..).zip(&planned) {
+        simulation.set_timer(job.at, Token::Arrived(number));
+    }
+    let outcome = |job: &Planned| JobOutcome {
+        name: job.name.clone(),
+        model: job.model.clone(),
+        gpus: job.gpus,
+        arrived: Instant::ZERO + job.at,
+        began: Instant::ZERO,
+        ended: Instant::ZERO,
+        collectives: [0; 2],
+    };
+    let run = Run {
+        request,
+        simulation,
+        grants: Grants::new(request.cluster, request.policy, tenancy.slots, request.units, unit),
+        designs: Designs::new(tenancy, request.catalog)?,
+        ways: Ways::new(request.cluster, tenancy.routing),
+        free: (0..hosts).collect(),
+        outcomes: planned.iter().map(outcome).collect(),
+        planned,
+        running: BTreeMap::new(),
+        queue: VecDeque::new(),
+        done: 0,
+        next_group: 1,
+        asked: [0; 2],
+    };
+    run.run(progress)
+}
+
+/// The jobs of the file, and then those by chance.
+fn planned(request: &TenancyRequest<'_>) -> Result<Vec<Planned>, TenancyError> {
+    let tenancy = request.tenancy;
+    let mut all: Vec<Planned> = tenancy
+        .job
+        .iter()
+        .map(|job| Planned {
+            name: job.name.clone().unwrap_or_else(|| job.model.clone()),
+            model: job.model.clone(),
+            gpus: job.gpus,
+            iterations: job.iterations,
+            at: job.at,
+        })
+        .collect();
+    if let Some(trace) = &tenancy.trace {
+        let mut random = SplitMix64::new(request.seed);
+        // Above zero, and at most one.
+        let mut share = || ((random.draw() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+        let listed = trace.sizes_of.as_ref().map(|path| sizes(path)).transpose()?;
+        let mut at = 0.0;
+        for number in 1..=trace.jobs {
+            let drawn = share();
+            let gpus = match &listed {
+                Some(sizes) => sizes[((drawn * sizes.len() as f64).ceil() as usize).max(1) - 1],
+                None => {
+                    let mut below = 0.0;
+                    let found = trace.size.iter().find(|size| {
+                        below += size.share;
+                        drawn <= below
+                    });
+                    found.or(trace.size.last()).expect("a trace has a size").gpus
+                }
+            };
+            let model = ((share() * trace.models.len() as f64).ceil() as usize).max(1) - 1;
+            at -= share().ln() * trace.apart.as_secs_f64();
+            all.push(Planned {
+                name: format!("job-{number}"),
+                model: trace.models[model].clone(),
+                gpus,
+                iterations: trace.iterations,
+                at: Duration::from_picos((at * 1e12) as u64),
+            });
+        }
+    }
+    if let Some(only) = request.only {
+        all = all.into_iter().skip(only).take(1).collect();
+    }
+    Ok(all)
+}
+
+/// The accelerators of each job of a file: its column `gpus`.
+fn sizes(path: &str) -> Result<Vec<u32>, TenancyError> {
+    let wrong = |error: String| TenancyError::Sizes { path: path.into(), error };
+    let text = read_text(path).map_err(|error| wrong(error.to_string()))?;
+    let mut lines = text.lines().enumerate();
+    let header = lines.next().map_or("", |(_, line)| line);
+    let column = header.split(',').position(|name| name.trim() == "gpus");
+    let column = column.ok_or_else(|| {
+        wrong(format!("expected a column `gpus` in the first line, found \"{header}\"; name it so"))
+    })?;
+    let read = |(at, line): (usize, &str)| {
+        let cell = line.split(',').nth(column).unwrap_or("").trim();
+        let gpus = cell.parse().ok().filter(|&gpus: &u32| gpus > 0);
+        gpus.ok_or_else(|| {
+            wrong(format!("line {}: expected a number of accelerators, found \"{cell}\"; write one", at + 1))
+        })
+    };
+    let found: Vec<u32> =
+        lines.filter(|(_, line)| !line.trim().is_empty()).map(read).collect::<Result<_, _>>()?;
+    match found.is_empty() {
+        true => Err(wrong("expected a line for each job, found none; add one".into())),
+        false => Ok(found),
+    }
+}
+
+impl Run<'_> {
+    fn run(
+        mut self,
+        progress: &mut dyn FnMut(f64) -> ControlFlow<()>,
+    ) -> Result<TenancyMeasurement, TenancyError> {
+        let jobs = self.planned.len();
+        while self.done < jobs {
+            let due =
+                self.simulation.go_on().expect("whoever waits for accelerators waits for a job that runs");
+            if self.simulation.events().is_multiple_of(TELL_EVERY)
+                && progress(self.done as f64 / jobs as f64).is_break()
+            {
+                return Err(Stopped { after: self.simulation.now().since(Instant::ZERO) }.into());
+            }
+            let (Due::Flow(token) | Due::Timer(token)) = due;
+            match token {
+                Token::Arrived(number) => {
+                    self.queue.push_back(number);
+                    self.admit()?;
+                }
+                Token::Computed(number) => self.begin_phase(number, Phase::Tensor)?,
+                Token::Done(number, group) => self.end_collective(number, group)?,
+                Token::Settled(number) => self.end_phase(number)?,
+            }
+        }
+        self.grants.assert_invariants();
+        assert!(self.grants.are_none(), "all jobs are over, and somebody has switches");
+        let mut measured = TenancyMeasurement {
+            jobs: self.outcomes,
+            events: self.simulation.events(),
+            busiest: Vec::new(),
+            grants: self.asked,
+        };
+        let seconds = measured.makespan().as_secs_f64();
+        let rates = self.request.cluster.rates();
+        let mut busy: Vec<(LinkId, f64)> = (0..)
+            .map(LinkId)
+            .zip(rates)
+            .map(|(link, rate)| {
+                (link, self.simulation.carried(link) / rate.bits_per_second() as f64 / seconds)
+            })
+            .collect();
+        busy.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        busy.truncate(16);
+        measured.busiest =
+            busy.into_iter().map(|(link, share)| (self.request.cluster.name(link), share)).collect();
+        Ok(measured)
+    }
+
+    /// Begins jobs in the order in which they came, as far as there are accelerators.
+    fn admit(&mut self) -> Result<(), TenancyError> {
+        while let Some(&number) = self.queue.front() {
+            let wanted = self.planned[number as usize].gpus;
+            let model = self.request.tenancy.model(&self.planned[number as usize].model);
+            let tp = model.expect("models have been checked").tp;
+            let Some(hosts) = self.place(wanted, tp.into()) else { break };
+            self.queue.pop_front();
+            for host in &hosts {
+                self.free.remove(host);
+            }
+            self.outcomes[number as usize].began = self.simulation.now();
+            self.begin(number, hosts)?;
+        }
+        Ok(())
+    }
+
+    /// The first accelerators in a row that are free, or else the first that are; a row begins where neighbours that share layers do.
+    fn place(&self, wanted: u32, neighbours: u32) -> Option<Vec<u32>> {
+        if (self.free.len() as u32) < wanted {
+            return None;
+        }
+        let mut row: Vec<u32> = Vec::new();
+        for &host in &self.free {
+            if row.last().is_some_and(|&last| last + 1 != host) {
+                row.clear();
+            }
+            if row.is_empty() && !host.is_multiple_of(neighbours) {
+                continue;
+            }
+            row.push(host);
+            if row.len() as u32 == wanted {
+                return Some(row);
+            }
+        }
+        Some(self.free.iter().copied().take(wanted as usize).collect())
+    }
+
+    fn begin(&mut self, number: u32, hosts: Vec<u32>) -> Result<(), TenancyError> {
+        let planned = &self.planned[number as usize];
+        let model = self.request.tenancy.model(&planned.model).expect("models have been checked");
+        let (iteration, left, tp) = (Iteration::of(model), planned.iterations, model.tp);
+        let servers = self.request.tenancy.scale_up;
+        let server = |host: u32| servers.map_or(host, |ScaleUp { members, .. }| host / u32::from(members));
+        let mut made = Vec::new();
+        for (phase, places) in groups(hosts.len() as u32, tp) {
+            let members: Vec<u32> = places.iter().map(|&place| hosts[place as usize]).collect();
+            let is_inside = members.iter().all(|&host| server(host) == server(members[0]));
+            let id = GroupId(self.next_group);
+            self.next_group += 1;
+            made.push(Group {
+                id,
+                phase,
+                members: members.iter().map(|&host| self.request.cluster.host(host)).collect(),
+                is_inside,
+                tree: None,
+                holds: false,
+                pinned: Vec::new(),
+            });
+        }
+        if !self.is_by_use() {
+            for group in made.iter_mut().filter(|group| !group.is_inside) {
+                self.grant(group);
+            }
+        }
+        let job = Job {
+            iteration,
+            left,
+            hosts,
+            groups: made,
+            phase: Phase::Data,
+            waiting: 0,
+            latency: Duration::ZERO,
+        };
+        self.running.insert(number, job);
+        self.compute(number);
+        Ok(())
+    }
+
+    fn is_by_use(&self) -> bool {
+        self.request.policy == TenancyPolicy::Temporal
+    }
+
+    /// Switches for a group, if there are any: those that it had, or else by the policy.
+    fn grant(&mut self, group: &mut Group) {
+        if self.request.policy == TenancyPolicy::Ring {
+            return;
+        }
+        let again = group.tree.as_ref().is_some_and(|tree| self.grants.grant_again(group.id, tree));
+        if !again {
+            group.tree = self.grants.grant(self.request.cluster, &self.designs, group.id, &group.members);
+        }
+        group.holds = group.tree.is_some();
+        self.asked[0] += 1;
+        if let Some(tree) = &group.tree {
+            self.asked[1] += 1;
+            tree.links.iter().flat_map(|&link| Cluster::both(link)).for_each(|link| self.ways.pin(link));
+        }
+    }
+
+    fn release(&mut self, group: &mut Group) {
+        if let Some(tree) = group.tree.as_ref().filter(|_| group.holds) {
+            self.grants.release(group.id, tree);
+            tree.links.iter().flat_map(|&link| Cluster::both(link)).for_each(|link| self.ways.unpin(link));
+            group.holds = false;
+        }
+    }
+
+    fn compute(&mut self, number: u32) {
+        let after = self.running[&number].iteration.compute;
+        self.simulation.set_timer(after, Token::Computed(number));
+    }
+
+    fn begin_phase(&mut self, number: u32, phase: Phase) -> Result<(), TenancyError> {
+        let mut job = self.running.remove(&number).expect("it runs");
+        (job.phase, job.waiting, job.latency) = (phase, 0, Duration::ZERO);
+        let volume = match phase {
+            Phase::Tensor => job.iteration.tensor,
+            Phase::Data => job.iteration.data,
+        };
+        for (place, group) in (0..).zip(&mut job.groups) {
+            if group.phase != phase {
+                continue;
+            }
+            job.waiting += 1;
+            if group.is_inside {
+                let servers = self.request.tenancy.scale_up.expect("a group is inside a server");
+                let seconds = volume * self.designs.on_tree() / servers.rate.bits_per_second() as f64;
+                let after = Duration::from_picos((seconds * 1e12).round() as u64);
+                self.simulation.set_timer(after, Token::Done(number, place));
+                continue;
+            }
+            if self.is_by_use() {
+                self.grant(group);
+            }
+            let latency = self.start(number, place, group, volume)?;
+            job.latency = job.latency.max(latency);
+            let outcome = &mut self.outcomes[number as usize];
+            outcome.collectives[0] += 1;
+            outcome.collectives[1] += u64::from(group.holds);
+        }
+        let is_empty = job.waiting == 0;
+        self.running.insert(number, job);
+        if is_empty { self.end_phase(number) } else { Ok(()) }
+    }
+
+    /// Starts a group's collective; what is to be waited for behind its last bit.
+    fn start(
+        &mut self,
+        number: u32,
+        place: u32,
+        group: &mut Group,
+        volume: f64,
+    ) -> Result<Duration, TenancyError> {
+        let cluster = self.request.cluster;
+        let mut weights: BTreeMap<LinkId, f64> = BTreeMap::new();
+        let links = match group.tree.as_ref().filter(|_| group.holds) {
+            Some(tree) => {
+                let weight = self.designs.on_tree();
+                for link in tree.links.iter().flat_map(|&link| Cluster::both(link)) {
+                    weights.insert(link, weight);
+                }
+                2 * u64::from(tree.depth)
+            }
+            None => {
+                let exchange = self.designs.among_hosts(group.members.len() as u16)?;
+                let mut passed = 0;
+                for &(from, to, weight) in &exchange.hops {
+                    let ends = [from, to].map(|rank| group.members[usize::from(rank)]);
+                    let flow = self.request.seed ^ (u64::from(group.id.0) << 20) ^ u64::from(from);
+                    let way = self.ways.way(cluster, ends, flow);
+                    passed += way.len() as u64;
+                    for link in way {
+                        let entry = weights.entry(link).or_insert(0.0);
+                        if *entry == 0.0 {
+                            self.ways.pin(link);
+                            group.pinned.push(link);
+                        }
+                        *entry += weight;
+                    }
+                }
+                // What is added up in a ring passes all hops, and so the mean of them in each step.
+                passed * u64::from(exchange.steps) / exchange.hops.len() as u64
+            }
+        };
+        // A flow's bits are those on its fullest link: who shares a link has as many there as the others.
+        let most = weights.values().copied().fold(0.0, f64::max);
+        let loads = weights.into_iter().map(|(link, weight)| Load { link, weight: weight / most }).collect();
+        self.simulation.start(loads, volume * most, Token::Done(number, place));
+        Ok(self.request.tenancy.link.latency * links)
+    }
+
+    fn end_collective(&mut self, number: u32, place: u32) -> Result<(), TenancyError> {
+        let mut job = self.running.remove(&number).expect("it runs");
+        let group = &mut job.groups[place as usize];
+        for link in std::mem::take(&mut group.pinned) {
+            self.ways.unpin(link);
+        }
+        if self.is_by_use() {
+            self.release(group);
+        }
+        job.waiting -= 1;
+        let (waiting, latency) = (job.waiting, job.latency);
+        self.running.insert(number, job);
+        match (waiting, latency) {
+            (0, Duration::ZERO) => self.end_phase(number),
+            (0, latency) => {
+                self.simulation.set_timer(latency, Token::Settled(number));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn end_phase(&mut self, number: u32) -> Result<(), TenancyError> {
+        let job = self.running.get_mut(&number).expect("it runs");
+        if job.phase == Phase::Tensor {
+            return self.begin_phase(number, Phase::Data);
+        }
+        job.left -= 1;
+        if job.left > 0 {
+            self.compute(number);
+            return Ok(());
+        }
+        let mut job = self.running.remove(&number).expect("it runs");
+        job.groups.iter_mut().for_each(|group| self.release(group));
+        self.free.extend(job.hosts);
+        self.outcomes[number as usize].ended = self.simulation.now();
+        self.done += 1;
+        self.admit()
+    }
+}

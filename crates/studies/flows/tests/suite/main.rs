@@ -1,0 +1,34 @@
+//! Clusters by flows: EPIC's tables 36 to 42, the manager beside the simulation, and what must hold of any run.
+
+mod manager;
+mod refusals;
+mod tables;
+mod tenants;
+
+use quincunx_designs::CATALOG;
+use quincunx_flows::{Cluster, TenancyError, TenancyMeasurement, TenancyRequest, measure_tenancy};
+use quincunx_scenario::{Tenancy, TenancyPolicy};
+use std::ops::ControlFlow;
+
+/// A preset with keys changed.
+fn preset(name: &str, changes: &[&str]) -> Tenancy {
+    let changes: Vec<_> = changes.iter().map(|change| change.parse().unwrap()).collect();
+    Tenancy::find(name, &changes).unwrap()
+}
+
+fn tried(
+    tenancy: &Tenancy,
+    policy: TenancyPolicy,
+    units: u32,
+    only: Option<usize>,
+) -> Result<TenancyMeasurement, TenancyError> {
+    let cluster = Cluster::new(&tenancy.fabric, &tenancy.link)?;
+    let request =
+        TenancyRequest { tenancy, cluster: &cluster, catalog: CATALOG, policy, units, seed: 1, only };
+    measure_tenancy(&request, &mut |_| ControlFlow::Continue(()))
+}
+
+/// A run to its end.
+fn measured(tenancy: &Tenancy, policy: TenancyPolicy, units: u32, only: Option<usize>) -> TenancyMeasurement {
+    tried(tenancy, policy, units, only).unwrap()
+}
