@@ -57,9 +57,11 @@ def mode_i_switch() -> dict[str, bytes]:
 
 
 def roce_host() -> dict[str, bytes]:
-    """Head: acknowledge interval, retries, RNR retries, window (128 and more: what is missing is sent again alone)."""
+    """Head: acknowledge interval, retries, RNR retries, window (128 and more: what is missing is sent again alone;
+    192 and more: congestion narrows the window)."""
     head = bytes([1, 2, 7, 5])
     selective = bytes([1, 2, 7, 131])
+    narrowed = bytes([1, 2, 7, 197])
     question = bytes([2, 2, 0, 1, 200])
     far = bytes([2, 2, 241, 0, 1, 200])
     send = bytes([0, 0, 0, 80, 1]) + bytes([6, 4]) + bytes([4, 0, 0])
@@ -74,6 +76,7 @@ def roce_host() -> dict[str, bytes]:
         "asks": selective + 2 * send[:7] + bytes([5, 0]) + bytes([6, 4]) + bytes([4, 0, 128]) + bytes([6, 4]) + 2 * send,
         "asked": selective + receive + question + receive[3:9] + question + receive[9:] + question,
         "asked-for-too-much": selective + receive + far + receive,
+        "narrowed": narrowed + 2 * send[:7] + bytes([5, 0]) + bytes([6, 4]) + bytes([4, 0, 128]) + bytes([6, 4]) + 2 * send,
         "synchronized": head + send + bytes([7, 0, 9]) + send + receive,
     }
 

@@ -101,6 +101,7 @@ fn group(input: &mut Input<'_>) -> (HostGroup<Numbers>, u16) {
         rnr_retry_count: 3,
         credits: false,
         window: Packets::new(message * window),
+        congestion_window: false,
         remote_write: false,
         reliability: Reliability::GoBackN,
         rate: None,

@@ -50,7 +50,7 @@ impl Posted {
 pub fn check(bytes: &[u8]) {
     let mut input = Input(bytes);
     let (acknowledge_every, retry_count, rnr_retry_count) = (input.below(4), input.below(3), input.below(8));
-    // The window, and whether what is missing is sent again alone.
+    // The window, and whether what is missing is sent again alone, and congestion narrows the window.
     let last = input.byte();
     let window = 1 + u32::from(last % 6);
     let config = QueuePairConfig {
@@ -66,6 +66,7 @@ pub fn check(bytes: &[u8]) {
         rnr_retry_count,
         credits: true,
         window: Packets::new(window),
+        congestion_window: last >= 192,
         remote_write: true,
         reliability: if last < 128 { Reliability::GoBackN } else { Reliability::Selective },
         rate: None,

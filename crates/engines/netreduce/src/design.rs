@@ -88,6 +88,7 @@ impl Default for NetReduceParams {
                 message: Packets::new(netreduce::MAX_FRAMES.into()),
                 window: Messages::new(4),
                 selective: false,
+                congestion_window: None,
                 ..Transport::default()
             },
             aggregation: AggregationSwitch::default(),
@@ -136,7 +137,7 @@ impl Params for NetReduceParams {
                 "simulated: latency of a frame that the switch only forwards, such as an acknowledge",
             ),
         ];
-        Transport::HELP.into_iter().chain(own).collect()
+        Transport::help_without_congestion_window().chain(own).collect()
     }
 
     fn transport(&self) -> Option<Transport> {

@@ -78,6 +78,7 @@ impl Default for SwitchMlParams {
                 retry_timeout: Duration::from_millis(1),
                 retry_count: UNLIMITED_RETRIES,
                 selective: false,
+                congestion_window: None,
                 ..Transport::default()
             },
             aggregation: Aggregation::default(),
@@ -117,7 +118,7 @@ impl Params for SwitchMlParams {
             "aggregation.fraction_bits",
             "bits behind the point of binary32 numbers, -128 to 127; default: agreed on packet by packet",
         )];
-        Transport::HELP.into_iter().chain(own).collect()
+        Transport::help_without_congestion_window().chain(own).collect()
     }
 
     fn transport(&self) -> Option<Transport> {

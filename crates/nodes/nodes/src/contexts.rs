@@ -147,6 +147,7 @@ fn queue_pair(
         rnr_timer: RNR_TIMER,
         rnr_retry_count: INFINITE_RNR_RETRIES,
         window: transport.window_packets(),
+        congestion_window: transport.congestion_window == Some(true),
         remote_write: context.remote_write,
         credits: context.credits,
         reliability,

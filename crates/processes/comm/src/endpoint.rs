@@ -487,7 +487,10 @@ impl Endpoint {
             ("group.message", message.into()),
             ("group.window", WINDOW.into()),
         ];
-        for (key, value) in &base {
+        // Whoever else is on the links gets a share.
+        let gives_way = Some((Transport::CONGESTION_WINDOW, true.into()));
+        let gives_way = gives_way.filter(|(key, _)| settings.has(key));
+        for (key, value) in base.iter().chain(&gives_way) {
             design.set(&mut settings, key, value)?;
         }
         for (key, text) in said {

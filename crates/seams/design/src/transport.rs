@@ -4,7 +4,7 @@ use crate::{Help, Refusal};
 use alloc::format;
 use quincunx_engine::MAX_CHANNELS;
 use quincunx_units::{BitRate, ByteCount, Duration, Messages, Packets};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// How a group's queue pairs are set up. Its fields are keys below `group`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -27,8 +27,17 @@ pub struct Transport {
     pub selective: bool,
     /// The rate that senders slow down from when links mark congestion, as DCQCN has it; they do not if it is not said.
     pub dcqcn: Option<BitRate>,
+    /// Fewer packets than a window on the wire while the way is congested, as losses while the round trip is long tell, and notifications; where
+    /// `selective`. A design that says nothing of it has no such key.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "said")]
+    pub congestion_window: Option<bool>,
     /// Queue pairs of each member side by side: each has a part of every vector, and is on a core of a switch by itself.
     pub channels: u16,
+}
+
+/// A value that is there, and is one: a design that has the key cannot be told to have none.
+fn said<'de, D: Deserializer<'de>>(source: D) -> Result<Option<bool>, D::Error> {
+    bool::deserialize(source).map(Some)
 }
 
 impl Default for Transport {
@@ -43,6 +52,7 @@ impl Default for Transport {
             retry_count: 100,
             selective: true,
             dcqcn: None,
+            congestion_window: Some(false),
             channels: 1,
         }
     }
@@ -52,11 +62,14 @@ impl Transport {
     /// The largest window: two of them are half the PSN space, so that an old packet is never taken for a new one.
     pub const MAX_WINDOW_PACKETS: u64 = 1 << 22;
 
+    /// The key of the window that congestion narrows.
+    pub const CONGESTION_WINDOW: &str = "group.congestion_window";
+
     /// The largest path MTU of a queue pair.
     const MAX_MTU: u64 = 4096;
 
     /// Its keys.
-    pub const HELP: [Help; 9] = [
+    pub const HELP: [Help; 10] = [
         ("group.mtu", "bytes of payload in a full packet"),
         ("group.message", "packets in a full message"),
         ("group.window", "messages that a rank may have outstanding"),
@@ -72,10 +85,19 @@ impl Transport {
         ("group.selective", "retransmit only missing packets (selective repeat); off: go-back-N"),
         ("group.dcqcn", "DCQCN: the senders' initial rate; default: no DCQCN"),
         (
+            Self::CONGESTION_WINDOW,
+            "narrow the window while the path is congested: by notifications, and by losses while the round trip is long; on real links by default",
+        ),
+        (
             "group.channels",
             "queue pairs side by side, each with a part of every vector and a core of a switch",
         ),
     ];
+
+    /// The keys without that of a window that congestion narrows, for a design whose queue pairs have none.
+    pub fn help_without_congestion_window() -> impl Iterator<Item = Help> {
+        Self::HELP.into_iter().filter(|(key, _)| *key != Self::CONGESTION_WINDOW)
+    }
 
     /// Packets that a rank may have outstanding: M times W.
     pub const fn window_packets(&self) -> Packets {

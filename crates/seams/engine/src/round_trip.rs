@@ -87,32 +87,36 @@ impl RoundTrip {
         }
     }
 
-    /// All packets before `arrived` are acknowledged, which is news.
-    pub fn acknowledged(&mut self, arrived: u64, now: Instant) {
+    /// All packets before `arrived` are acknowledged, which is news. Returns how long the answer took, if one was timed and the answer is known
+    /// to be to what was sent once.
+    pub fn acknowledged(&mut self, arrived: u64, now: Instant) -> Option<Duration> {
         (self.backoff, self.waited) = (0, Duration::ZERO);
-        let Some(timed) = self.timed.take_if(|timed| timed.number < arrived) else { return };
+        let timed = self.timed.take_if(|timed| timed.number < arrived).filter(|timed| !timed.is_held_up)?;
         let time = now.since(timed.sent);
-        let time = match self.estimate {
-            _ if timed.is_held_up => return,
+        let learnt = match self.estimate {
             // The answer may be to what was sent again: a longer time is learnt all the same, but not at once.
             Some(estimate) if timed.is_late => time.min(estimate.most() * 2),
             _ => time,
         };
-        self.estimate = Estimate::with(self.estimate, time);
+        self.estimate = Estimate::with(self.estimate, learnt);
+        (!timed.is_late && time > Duration::ZERO).then_some(time)
     }
 
-    /// The peer asks for packet `number` alone, as something behind it has arrived.
-    pub fn asked_for(&mut self, number: u64, now: Instant) {
-        match &mut self.timed {
-            Some(timed) if number < timed.number => timed.is_held_up = true,
-            Some(Timed { is_late, sent, .. }) => {
-                if !*is_late {
-                    self.estimate = Estimate::with(self.estimate, now.since(*sent));
-                }
-                self.timed = None;
-            }
-            None => {}
+    /// The peer asks for packet `number` alone, as something behind it has arrived. Returns how long that took, as an acknowledge does.
+    pub fn asked_for(&mut self, number: u64, now: Instant) -> Option<Duration> {
+        let timed = self.timed.as_mut()?;
+        if number < timed.number {
+            timed.is_held_up = true;
+            return None;
         }
+        let time = now.since(timed.sent);
+        let is_late = timed.is_late;
+        self.timed = None;
+        if is_late {
+            return None;
+        }
+        self.estimate = Estimate::with(self.estimate, time);
+        (time > Duration::ZERO).then_some(time)
     }
 
     /// What was asked for tells how long answers take, too. An acknowledge may wait for others than the peer, where it is of a sum of
@@ -397,6 +401,29 @@ mod tests {
             round_trip.asked_for(missing, at(300));
             assert_eq!(round_trip.timeout(LONGEST), Duration::from_micros(150), "{missing}");
         }
+    }
+
+    #[test]
+    fn how_long_an_answer_took_is_told_if_it_is_to_what_was_sent_once() {
+        let sent = |micros| {
+            let mut round_trip = measured();
+            round_trip.sent(7, at(micros));
+            round_trip
+        };
+        let took = Some(Duration::from_micros(300));
+        assert_eq!(sent(200).acknowledged(8, at(500)), took);
+        assert_eq!(sent(200).asked_for(7, at(500)), took);
+        assert_eq!(sent(200).acknowledged(7, at(500)), None, "it is not answered");
+        let mut held_up = sent(200);
+        assert_eq!([held_up.asked_for(6, at(300)), held_up.acknowledged(8, at(500))], [None; 2]);
+        let late = || {
+            let mut round_trip = sent(200);
+            expire(&mut round_trip);
+            round_trip
+        };
+        assert_eq!([late().acknowledged(8, at(500)), late().asked_for(7, at(500))], [None; 2]);
+        assert_eq!([sent(200).acknowledged(8, at(200)), sent(200).asked_for(7, at(200))], [None; 2]);
+        assert_eq!([measured().acknowledged(8, at(500)), measured().asked_for(7, at(500))], [None; 2]);
     }
 
     #[test]

@@ -61,6 +61,8 @@ pub struct ExchangeSetup {
     pub packets: u32,
     /// Packets that may be in flight.
     pub window: Packets,
+    /// Whether there are fewer while the way is congested.
+    pub congestion_window: bool,
     /// How senders slow down where links mark congestion; they do not if it is not said.
     pub rate: Option<RateConfig>,
     /// A rule that both break.
@@ -135,6 +137,7 @@ fn queue_pair(setup: &ExchangeSetup, local: End, remote: End) -> QueuePairConfig
         rnr_retry_count: INFINITE_RNR_RETRIES,
         credits: false,
         window: setup.window,
+        congestion_window: setup.congestion_window,
         remote_write: setup.kind == Kind::Write,
         reliability: setup.reliability,
         rate: setup.rate,
@@ -377,6 +380,7 @@ impl Study for QueuePairStudy {
             messages: arguments.times,
             packets,
             window: Packets::new(arguments.window()),
+            congestion_window: false,
             rate: None,
             mutation: mutation.map_err(|error| Refusal::of(&error))?,
         });

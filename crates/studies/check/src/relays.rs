@@ -203,6 +203,7 @@ impl RelaySetup {
             rnr_retry_count: INFINITE_RNR_RETRIES,
             credits: false,
             window: self.window,
+            congestion_window: false,
             remote_write: true,
             reliability: Reliability::GoBackN,
             rate: None,

@@ -156,13 +156,18 @@ impl Driver for RealLinks {
 
     /// Ranks whose frames are added up as they pass are in step, and all of them pass one switch: what is late has mostly waited for a
     /// processor, and sent again it costs all of them. What is lost is mostly noticed before that. Of datagrams nothing is, and what is late
-    /// has waited for a processor, too: they wait as long as others do.
+    /// has waited for a processor, too: they wait as long as others do. Whoever else is on the links gets a share: windows give way.
     fn base_of(&self, design: &dyn AnyDesign, fabric: &Fabric) -> Vec<Assignment> {
         let about = design.about();
         let least = match about.framing {
             Framing::RoceV1 => IN_STEP,
             Framing::RoceV2 if about.sends_datagrams => Transport::default().retry_timeout,
-            Framing::RoceV2 => return Vec::new(),
+            Framing::RoceV2 => {
+                let has_window = design.defaults().has(Transport::CONGESTION_WINDOW);
+                return Vec::from_iter(
+                    has_window.then(|| (Transport::CONGESTION_WINDOW.to_owned(), true.into())),
+                );
+            }
         };
         let window = design.transport(&design.defaults()).map_or(ByteCount::new(0), |own| own.window_bytes());
         let windows = self.rate(fabric).map_or(Duration::ZERO, |rate| rate.time_for(window * 4));
@@ -308,6 +313,14 @@ mod tests {
     fn a_collective_may_take_what_the_scenario_says_or_a_minute() {
         assert_eq!(setup(RealLinks::LOOPBACK, &[]).limit, Duration::from_secs(60));
         assert_eq!(setup(RealLinks::LOOPBACK, &["measure.limit=7s"]).limit, Duration::from_secs(7));
+    }
+
+    #[test]
+    fn windows_give_way_to_others_on_real_links_unless_they_are_told_not_to() {
+        let gives_way =
+            |changes: &[&str]| value(&setup(RealLinks::LOOPBACK, changes), Transport::CONGESTION_WINDOW);
+        assert_eq!(gives_way(&[]), true);
+        assert_eq!(gives_way(&["group.congestion_window=false"]), false);
     }
 
     #[test]

@@ -82,6 +82,7 @@ fn end<P: Payload>(local: Endpoint, remote: Endpoint, mtu: usize) -> End<P> {
         rnr_retry_count: 7,
         credits: false,
         window: Packets::new(64),
+        congestion_window: false,
         remote_write: true,
         reliability: Reliability::GoBackN,
         rate: None,

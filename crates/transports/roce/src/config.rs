@@ -55,6 +55,9 @@ pub struct QueuePairConfig {
     pub rnr_retry_count: u8,
     /// Packets sent and not yet acknowledged, at most.
     pub window: Packets,
+    /// Fewer of them while the way is congested, as notifications tell, or losses while the round trip is long. Where reliability is selective;
+    /// elsewhere nothing is measured.
+    pub congestion_window: bool,
     /// Acknowledges tell the peer how many receive requests there are, and no more messages are sent that consume one than the peer has told
     /// of (InfiniBand Architecture 9.7.7.2, end-to-end flow control). A peer that tells nothing is sent to as without.
     pub credits: bool,

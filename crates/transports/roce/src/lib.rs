@@ -5,8 +5,8 @@
 //!
 //! # What it speaks
 //! Send and Write, with and without immediate. Reads and atomics are refused with NAK "invalid request", which ends the
-//! connection on both sides. With [`QueuePairConfig::rate`] a queue pair reacts to congestion as DCQCN has it; without, notifications are
-//! counted and nothing else.
+//! connection on both sides. With [`QueuePairConfig::rate`] a queue pair reacts to congestion as DCQCN has it, with
+//! [`QueuePairConfig::congestion_window`] by fewer packets on the wire; without, notifications are counted and nothing else.
 //!
 //! # Where the architecture leaves a choice
 //! - A Write's remote key is the number of the region, its virtual address the offset in the region, in bytes. A
@@ -31,6 +31,7 @@
 extern crate alloc;
 
 mod config;
+mod congestion;
 mod datagram;
 mod early;
 mod host;

@@ -245,6 +245,11 @@ impl<P: Payload> QueuePair<P> {
         self.rate.as_ref().map(Rate::current)
     }
 
+    /// Packets sent and not yet acknowledged, at most: fewer than it is set up with while the way is congested.
+    pub fn window(&self) -> Packets {
+        self.requester.window(&self.config)
+    }
+
     /// Panics if the state breaks a rule that must always hold.
     pub fn assert_invariants(&self) {
         self.requester.assert_invariants(&self.config);
@@ -269,7 +274,13 @@ impl<P: Payload> QueuePair<P> {
 
     /// Takes a congestion notification.
     fn slow_down(&mut self, now: Instant, out: &mut impl QueuePairSink<P>) {
-        let Some(rate) = &mut self.rate else { return out.drop_frame(DropReason::NoRateControl) };
+        let reacts = self.requester.slow_down();
+        let Some(rate) = &mut self.rate else {
+            if !reacts {
+                out.drop_frame(DropReason::NoRateControl);
+            }
+            return;
+        };
         rate.slow_down(now);
         out.set_timer(QueuePairTimer::Alpha, rate.config().alpha_interval);
         out.set_timer(QueuePairTimer::Raise, rate.config().raise_interval);

@@ -6,6 +6,7 @@
 //! `acknowledged <= next <= sent <= posted`, and no packet is sent a window or more ahead of `acknowledged`. Numbers that are
 //! skipped (EPIC 4.3, group PSN synchronisation) belong to no work: they count as acknowledged with what comes before them.
 
+use crate::congestion::Congestion;
 use crate::{
     DropReason, INFINITE_RNR_RETRIES, Mutation, QueuePairConfig, QueuePairSink, QueuePairTimer, Reliability,
     packet,
@@ -16,7 +17,7 @@ use quincunx_engine::verbs::{
     Completion, Failure, Memory, RegionId, SendRequest, Slice, UNLIMITED_RETRIES, Verb,
 };
 use quincunx_engine::{Frame, Missing, RoundTrip, Sparse};
-use quincunx_units::{ByteCount, Duration, Instant};
+use quincunx_units::{ByteCount, Duration, Instant, Packets};
 use quincunx_wire::aeth::{credits, receiver_not_ready_delay};
 use quincunx_wire::{Aeth, NakCode, Operation, Psn, Syndrome};
 
@@ -74,13 +75,17 @@ pub(crate) struct Requester {
     /// The peer has receive requests for the messages before this one, as far as it has said (9.7.7.2), by credits or by not being ready;
     /// nothing if it has not, or keeps no count.
     limit: Option<u64>,
+    /// What is left of the window where the way is congested, if it reacts to that.
+    congestion: Option<Congestion>,
 }
 
 impl Requester {
     pub(crate) fn new(config: &QueuePairConfig) -> Self {
         let start = crate::first_count(config.send_psn);
+        let has_window = config.congestion_window && config.reliability == Reliability::Selective;
         Self {
             queue: VecDeque::new(),
+            congestion: has_window.then(|| Congestion::new(config.window.get(), start)),
             cursor: 0,
             acknowledged: start,
             next: start,
@@ -139,10 +144,22 @@ impl Requester {
 
     #[inline]
     pub(crate) fn wants_transmit(&self, config: &QueuePairConfig) -> bool {
-        let window = u64::from(config.window);
         let has_new =
-            || self.next_packet().is_some_and(|next| next - self.acknowledged < window) && self.may_go_on();
+            || self.next_packet().is_some_and(|next| self.has_room(config, next)) && self.may_go_on();
         !self.waiting && (self.is_question_due || !self.again.is_empty() || has_new())
+    }
+
+    /// Packets on the wire, at most.
+    pub(crate) fn window(&self, config: &QueuePairConfig) -> Packets {
+        self.congestion.as_ref().map_or(config.window, |congestion| Packets::new(congestion.window()))
+    }
+
+    /// Whether packet `next` may be on the wire, too. Of a window that was narrowed one more may be where nothing on the wire asks for an acknowledge:
+    /// it does.
+    fn has_room(&self, config: &QueuePairConfig, next: u64) -> bool {
+        let ahead = next - self.acknowledged;
+        ahead < u64::from(self.window(config))
+            || self.asked <= self.acknowledged && ahead < u64::from(config.window)
     }
 
     /// Whether the peer has a receive request for a message; or has not told.
@@ -192,7 +209,7 @@ impl Requester {
             Some(work) if is_last => work.first,
             _ => count + 1,
         };
-        let fills_window = following - self.acknowledged >= u64::from(config.window);
+        let fills_window = following - self.acknowledged >= u64::from(self.window(config));
 
         let mut header = crate::header_to_remote(
             config,
@@ -201,7 +218,7 @@ impl Requester {
         );
         // A message that another one follows at once leaves the asking to that one, unless it is long enough itself: one
         // acknowledge answers for both.
-        let every = u64::from(config.acknowledge_every);
+        let every = self.acknowledge_every(config);
         let is_followed = self.queue.get(place + 1).is_some_and(|next| self.has_credit(next));
         let ends_burst = work.is_final || !is_followed || count + 1 >= self.asked + every;
         let asks = fills_window || (index + 1).is_multiple_of(every) || !self.has_credit(work);
@@ -217,11 +234,12 @@ impl Requester {
         out.transmit(Frame { header: &header, payload: memory.view(piece) });
 
         if again.is_none() {
-            if header.acknowledge_request
-                && count >= self.sent
-                && config.reliability == Reliability::Selective
-            {
+            let is_measured = count >= self.sent && config.reliability == Reliability::Selective;
+            if is_measured && header.acknowledge_request {
                 self.round_trip.sent(count, now);
+            }
+            if let Some(congestion) = self.congestion.as_mut().filter(|_| is_measured) {
+                congestion.sent(count, now);
             }
             self.move_next(count + 1);
             self.sent = self.sent.max(self.next);
@@ -234,6 +252,9 @@ impl Requester {
 
     /// Asks what has arrived, by the number of the newest packet.
     fn ask<P: Payload>(&mut self, config: &QueuePairConfig, out: &mut impl QueuePairSink<P>) {
+        if let Some(congestion) = &mut self.congestion {
+            congestion.forget();
+        }
         let psn = Psn::from_count(self.sent - 1);
         let mut header = crate::header_to_remote(config, psn, Operation::QUESTION);
         header.acknowledge_request = true;
@@ -244,6 +265,31 @@ impl Requester {
     /// What the other half has seen of the peer's answers, which is all that is known before this one has sent anything.
     pub(crate) fn suppose(&mut self, missing: &Missing) {
         self.round_trip.suppose(missing);
+    }
+
+    /// Packets between two that ask for an acknowledge: twice in a window that was narrowed, so that one half is on the wire while the other is
+    /// answered.
+    fn acknowledge_every(&self, config: &QueuePairConfig) -> u64 {
+        let every = u64::from(config.acknowledge_every);
+        match &self.congestion {
+            Some(congestion) if congestion.is_narrowed() => every.min((congestion.window() / 2).into()),
+            _ => every,
+        }
+    }
+
+    /// Somebody tells of congestion. Whether the window reacts to that.
+    pub(crate) fn slow_down(&mut self) -> bool {
+        if let Some(congestion) = &mut self.congestion {
+            congestion.notified(self.acknowledged, self.sent);
+        }
+        self.congestion.is_some()
+    }
+
+    /// How long an answer took, if that is known.
+    fn measure(&mut self, time: Option<Duration>) {
+        if let (Some(congestion), Some(time)) = (&mut self.congestion, time) {
+            congestion.measured(time);
+        }
     }
 
     /// Whether a packet is on the wire that asked for an acknowledge.
@@ -299,7 +345,11 @@ impl Requester {
                     if config.mutation == Some(Mutation::NakAcknowledges) {
                         self.advance(now, config, count, out);
                     }
-                    self.round_trip.asked_for(count, now);
+                    let time = self.round_trip.asked_for(count, now);
+                    self.measure(time);
+                    if let Some(congestion) = &mut self.congestion {
+                        congestion.lost(count, self.sent, now);
+                    }
                     self.again.insert(count, ());
                     if self.retry_armed {
                         // The peer is there, and what it asks for takes a round trip from now.
@@ -411,7 +461,11 @@ impl Requester {
         if count == self.acknowledged {
             return;
         }
-        self.round_trip.acknowledged(count, now);
+        let time = self.round_trip.acknowledged(count, now);
+        self.measure(time);
+        if let Some(congestion) = &mut self.congestion {
+            congestion.acknowledged(count, count - self.acknowledged);
+        }
         self.is_question_due = false;
         // Numbers that are skipped are acknowledged with what comes before them.
         let open = self.queue.iter().find(|work| count < work.end);
@@ -464,6 +518,9 @@ impl Requester {
     fn go_back(&mut self) {
         self.again.clear();
         self.round_trip.forget();
+        if let Some(congestion) = &mut self.congestion {
+            congestion.forget();
+        }
         self.cursor = 0;
         self.move_next(self.acknowledged);
     }
@@ -479,6 +536,9 @@ impl Requester {
     }
 
     pub(crate) fn assert_invariants(&self, config: &QueuePairConfig) {
+        if let Some(congestion) = &self.congestion {
+            congestion.assert_invariants();
+        }
         assert!(self.acknowledged >= crate::COUNT_BEFORE_START, "a PSN from before has no count");
         assert!(self.acknowledged <= self.next, "next {} fell behind {}", self.next, self.acknowledged);
         assert!(

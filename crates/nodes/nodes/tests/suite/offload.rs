@@ -64,6 +64,7 @@ fn host(synchronize_psn: bool) -> (Host<Numbers>, RecordingSink) {
         rnr_retry_count: 7,
         credits: false,
         window: Packets::new(window),
+        congestion_window: false,
         remote_write: false,
         reliability: Reliability::GoBackN,
         rate: None,

@@ -79,6 +79,7 @@ fn order(posted: &[(u16, usize)]) -> Vec<u32> {
         rnr_timer: 1,
         rnr_retry_count: 7,
         window: Packets::new(64),
+        congestion_window: false,
         remote_write: false,
         credits: false,
         reliability: Reliability::GoBackN,

@@ -100,6 +100,7 @@ pub(crate) fn open(loss: bool, local: Endpoint, psn: Psn, remote: Endpoint, expe
         rnr_retry_count: INFINITE_RNR_RETRIES,
         credits: false,
         window: Packets::new(64),
+        congestion_window: false,
         // What the transport sends from.
         remote_write: true,
         reliability: Reliability::GoBackN,

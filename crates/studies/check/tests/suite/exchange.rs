@@ -19,6 +19,7 @@ fn setup(kind: Kind, reliability: Reliability) -> ExchangeSetup {
         messages: 2,
         packets: 2,
         window: Packets::new(3),
+        congestion_window: false,
         rate,
         mutation,
     }
@@ -153,6 +154,16 @@ fn messages_arrive_at_whatever_rate_congestion_leaves_their_sender() {
         let free = assert_right(&network(setup), Exploration { jumps: 1, ..lossy() });
         assert!(slowed.distinct > 2 * free.distinct, "{slowed:?} {free:?}");
     }
+}
+
+#[test]
+fn messages_arrive_whatever_congestion_leaves_of_the_window() {
+    let (messages, packets, window) = (1, 5, Packets::new(4));
+    let setup = ExchangeSetup { messages, packets, window, ..setup(Kind::Send, Reliability::Selective) };
+    let rules = Exploration { jumps: 3, ..lossy() };
+    let fixed = assert_right(&network(setup), rules);
+    let narrowed = assert_right(&network(ExchangeSetup { congestion_window: true, ..setup }), rules);
+    assert!(narrowed.distinct > fixed.distinct, "{narrowed:?} {fixed:?}");
 }
 
 #[test]

@@ -82,6 +82,7 @@ pub(crate) static GAPS: [Gap; 24] = [
             "window 1",
             "acknowledges",
             "rates",
+            "congestion",
             "packets",
             "reproducible",
             "run ahead",

@@ -25,7 +25,7 @@ const fn setting(name: &'static str, values: &'static [(&'static str, Plain)]) -
 }
 
 /// All of them. A design is run in those of which it has all parameters; each parameter of a design is in one at least, or in [`FIXED`].
-pub(crate) const SETTINGS: [Setting; 29] = [
+pub(crate) const SETTINGS: [Setting; 30] = [
     setting("as it is", &[]),
     setting("going back", &[("group.selective", No)]),
     setting("messages", &[("group.message", Number(2))]),
@@ -68,6 +68,7 @@ pub(crate) const SETTINGS: [Setting; 29] = [
         &[("aggregation.server_sends", Yes), ("aggregation.aggregators", Number(1))],
     ),
     setting(FLOATING, &[("aggregation.floating", Yes)]),
+    setting("congestion", &[("group.congestion_window", Yes)]),
 ];
 
 /// A setting of binary32 numbers.

@@ -154,6 +154,7 @@ fn queue_pair(rank: usize, peer: usize) -> QueuePairConfig {
         window: Packets::new(2),
         remote_write: true,
         reliability: Reliability::GoBackN,
+        congestion_window: false,
         rate: None,
         mutation: None,
     }

@@ -181,8 +181,10 @@ proptest! {
         credits: bool,
         late_micros in prop_oneof![Just(0), 1..300_u64],
         plans in [messages(), messages()],
+        congestion_window: bool,
     ) {
-        let config = QueuePairConfig { reliability, credits, ..patient(window, acknowledge_every) };
+        let config =
+            QueuePairConfig { reliability, credits, congestion_window, ..patient(window, acknowledge_every) };
         check_delivery(config, trouble, seed, Duration::from_micros(late_micros), &plans);
     }
 }

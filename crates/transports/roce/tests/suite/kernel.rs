@@ -65,6 +65,7 @@ fn play(
         rnr_retry_count: 7,
         credits: false,
         window: Packets::new(64),
+        congestion_window: false,
         remote_write: true,
         reliability: Reliability::GoBackN,
         rate: None,

@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, reason = "the checks are shared with the crate of the fuzz targets")]
 
 mod common;
+mod congestion;
 mod corpus;
 mod credits;
 mod datagram;

@@ -381,6 +381,7 @@ fn going_back_in_a_message_that_is_acknowledged_as_a_whole_sends_an_empty_packet
         rnr_retry_count: 7,
         credits: false,
         window: Packets::new(8),
+        congestion_window: false,
         remote_write: false,
         reliability: quincunx_roce::Reliability::GoBackN,
         rate: None,

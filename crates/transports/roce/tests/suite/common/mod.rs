@@ -101,6 +101,7 @@ pub(crate) fn alice() -> QueuePairConfig {
         rnr_retry_count: 2,
         credits: false,
         window: Packets::new(4),
+        congestion_window: false,
         remote_write: true,
         reliability: Reliability::GoBackN,
         rate: None,
