@@ -16,6 +16,7 @@ mod pictures;
 mod plot;
 mod rows;
 mod sequence;
+mod tenancy;
 mod training;
 
 pub use columns::Columns;

@@ -8,6 +8,7 @@ use crate::pictures;
 use crate::plot::{Line, Styles, latency, numbered, throughput, utilisation};
 use crate::rows::{Curve, LinkUtilisation, Machine, Measured, Output, Reproduced, Traffic, read, rows};
 use crate::sequence::explored;
+use crate::tenancy::tenancies;
 use crate::training::trained;
 use minijinja::{AutoEscape, Environment, context};
 use serde::Serialize;
@@ -114,7 +115,7 @@ pub(crate) fn render(
     let styles = styles(outputs);
     let (mut sweeps, mut loads, mut layered, mut trainings, mut explorations) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut shared = Vec::new();
+    let (mut shared, mut clusters) = (Vec::new(), Vec::new());
     let (mut reproduced, mut drawn): (Vec<Reproduced>, Vec<_>) = (Vec::new(), Vec::new());
     let mut runs = Vec::new();
     for file in outputs {
@@ -128,6 +129,7 @@ pub(crate) fn render(
                 "sim layer" => layered.push(layers(name, output, &styles)?),
                 "sim jobs" => shared.push(jobs(name, output, &styles)?),
                 "sim train" => trainings.push(trained(name, output, &styles)?),
+                "sim cluster" => clusters.push(tenancies(name, output, &styles)?),
                 "check" => explorations.push(explored(name, output)?),
                 "sim traffic" => loads.push(load(name, output)?),
                 "perf" | "sim" | "demo" => sweeps.extend(sweep(name, output, &styles)?),
@@ -160,7 +162,7 @@ pub(crate) fn render(
     environment.add_template("report", include_str!("../templates/report.html")).map_err(failed)?;
     let template = environment.get_template("report").map_err(failed)?;
     template
-        .render(context! { sweeps, loads, layered, trainings, shared, explorations, reproduced, drawn, runs, odd })
+        .render(context! { sweeps, loads, layered, trainings, shared, clusters, explorations, reproduced, drawn, runs, odd })
         .map_err(failed)
 }
 
@@ -169,6 +171,7 @@ fn styles(outputs: &[(String, Output)]) -> Styles {
     let mut styles = Styles::default();
     for (_, output) in outputs {
         styles.know(output.rows.iter().filter_map(|row| row["design"].as_str()));
+        styles.know(output.rows.iter().filter_map(|row| row["policy"].as_str()));
         let candidates = output.rows.iter().filter_map(|row| row["candidates"].as_array()).flatten();
         styles.know(candidates.filter_map(|candidate| candidate["design"].as_str()));
         for experiment in output.curves.chunk_by(|a, b| (&a.paper, &a.id) == (&b.paper, &b.id)) {

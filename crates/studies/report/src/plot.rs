@@ -152,6 +152,14 @@ pub(crate) fn shares(title: &str, lines: &[Line]) -> Result<String, ReportError>
     svg(&axes, lines, &[], first..last)
 }
 
+/// Shares that stay below a value. Nothing of fewer than two values.
+pub(crate) fn distribution(title: &str, x: &str, lines: &[Line]) -> Result<String, ReportError> {
+    let Some((first, last, _)) = bounds(lines) else { return Ok(String::new()) };
+    let label = |value: f64| value.to_string();
+    let axes = Axes { title, x, y: "share of jobs", top: 1.02, marks: Marks::Few, label: &label };
+    svg(&axes, lines, &[], first..last)
+}
+
 /// Ours as lines over an axis, and beside them what is published as hollow marks of the same colour; on a logarithmic axis where values
 /// grow by factors. Nothing of fewer than two values.
 pub(crate) fn curves(

@@ -199,6 +199,17 @@ pub(crate) struct Training {
     pub(crate) speedup: Option<f64>,
 }
 
+/// A job of `sim cluster`.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Tenant {
+    pub(crate) policy: String,
+    pub(crate) units: u32,
+    pub(crate) job: String,
+    pub(crate) jct_s: f64,
+    pub(crate) ended_s: f64,
+    pub(crate) in_network: Option<f64>,
+}
+
 /// A job of `sim jobs`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[expect(non_snake_case, reason = "the keys have units as people write them")]
