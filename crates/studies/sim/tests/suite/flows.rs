@@ -68,10 +68,10 @@ fn by_flows(case: &Case, policy: TenancyPolicy, design: &str, bytes: u64) -> Vec
     found.jobs.iter().map(|job| job.completion().as_micros_f64()).collect()
 }
 
-/// The most by which flows differ from packets, as a share, over all cases and jobs; each is told.
-fn worst(policy: TenancyPolicy, design: &str, bytes: u64) -> f64 {
+/// The most by which flows differ from packets, as a share, over all jobs of these cases; each is told.
+fn worst(cases: &[Case], policy: TenancyPolicy, design: &str, bytes: u64) -> f64 {
     let mut worst = 0.0_f64;
-    for case in &CASES {
+    for case in cases {
         let (packets, flows) = (by_packets(case, design, bytes), by_flows(case, policy, "epic-3", bytes));
         for (number, (packets, flows)) in packets.into_iter().zip(flows).enumerate() {
             let error = flows / packets - 1.0;
@@ -90,12 +90,17 @@ fn worst(policy: TenancyPolicy, design: &str, bytes: u64) -> f64 {
 #[test]
 fn trees_take_by_flows_what_they_take_by_packets_within_a_tenth_from_1_mib() {
     for bytes in [1 << 20, 4 << 20] {
-        assert!(worst(TenancyPolicy::Spatial, "epic-3", bytes) < 0.10);
+        assert!(worst(&CASES, TenancyPolicy::Spatial, "epic-3", bytes) < 0.10);
     }
 }
 
 #[test]
-fn rings_take_by_flows_what_they_take_by_packets_within_a_seventh_from_4_mib() {
-    // Alone within a twentieth. Beside each other packets do not share evenly: a ring that waits at one hop is late at all.
-    assert!(worst(TenancyPolicy::Ring, "ring", 4 << 20) < 1.0 / 7.0);
+fn rings_that_share_no_link_take_by_flows_what_they_take_by_packets_within_a_thirtieth_from_4_mib() {
+    assert!(worst(&CASES[..2], TenancyPolicy::Ring, "ring", 4 << 20) < 1.0 / 30.0);
+}
+
+#[test]
+fn rings_that_share_links_take_by_flows_what_they_take_by_packets_within_15_percent() {
+    // Half of them within a twentieth. Packets do not share evenly: a ring that waits at one hop is late at all others, too.
+    assert!(worst(&CASES, TenancyPolicy::Ring, "ring", 4 << 20) < 0.15);
 }
