@@ -78,9 +78,11 @@ fn grown(ground: &Ground<'_>, roots: &[MapNode], members: &[MapNode]) -> Vec<Can
     roots.truncate(ROOTS);
     let from = |&root: &MapNode| {
         let all = ground.grow(root, members, ByteCount::new(0));
-        // A longer way for some may pass by a switch with little memory.
-        let ample =
-            ground.grow(root, members, (ground.memory)(root)).filter(|ample| all.as_ref() != Some(ample));
+        // A longer way for some may pass by a switch with little memory; where none of the tree has less than the root, it is the same tree.
+        let memory = (ground.memory)(root);
+        let is_ample = all.as_ref().is_some_and(|all| all.width.memory >= memory);
+        let ample = (!is_ample).then(|| ground.grow(root, members, memory)).flatten();
+        let ample = ample.filter(|ample| all.as_ref() != Some(ample));
         [all, ample]
     };
     roots.iter().flat_map(from).flatten().collect()
