@@ -95,3 +95,17 @@ fn the_manager_and_the_simulation_give_switches_to_the_same_groups() {
         assert!(granted > 15 && refused > 30, "{policy:?}: {granted} granted, {refused} refused");
     }
 }
+
+#[test]
+fn a_leaf_without_memory_is_passed_by_who_adds_up_above_it() {
+    let changes = ["slots=sums", "unit=64KiB", "volume=plan", "design=epic-2", "fallback=ring"];
+    let changes: Vec<_> = changes.iter().map(|change| change.parse().unwrap()).collect();
+    let tenancy = Tenancy::find("epic-128", &changes).unwrap();
+    let cluster = Cluster::new("clos-2x2x4x2x2", &tenancy.link).unwrap();
+    let of = |units| Admissions::new(&tenancy, &cluster, CATALOG, TenancyPolicy::Spatial, units).unwrap();
+    // Just as much as a group of four at a leaf takes of it.
+    let units = (1..1000).find(|&units| of(units).grant(&[0, 1, 2, 3])).unwrap();
+    let mut admissions = of(units);
+    assert!(admissions.grant(&[0, 1, 2, 3]) && admissions.grant(&[4, 5, 6, 7]));
+    assert!(admissions.grant(&[0, 4]), "a spine adds up, and the leaves forward");
+}
