@@ -26,7 +26,7 @@ use crate::table::{Align, table};
   quincunx sim cluster epic-2048 --json > runs/cluster.json
   quincunx sim cluster epic-128 --set routing=hashed --seeds 5       # flows take ways by a hash, as ECMP has it
   quincunx sim cluster --show epic-2048 > cluster.toml               # a file to start from
-  quincunx sim cluster cluster.toml --set volume=plan --set slots=sums --set unit=250KB --set design=epic-2 --set fallback=ring
+  quincunx sim cluster cluster.toml --set volume=plan --set slots=sums --set unit=1MiB --set design=epic-2 --set fallback=ring
 
 Nothing here is a packet: a collective is a flow over all its links at once, flows share each link max-min fairly, and time goes from the
 beginning or end of one to the next. Jobs come, wait for accelerators in the order of their arrival, and train: in each iteration they compute,
@@ -78,13 +78,7 @@ const LISTED: usize = 16;
 impl Clusters {
     pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
         if let Some(name) = &self.show {
-            let known = || Tenancy::presets().join(", ");
-            let text = Tenancy::text(name).ok_or_else(|| {
-                Failure::Input(format!(
-                    "expected a cluster ({}), found \"{name}\"; name one of them",
-                    known()
-                ))
-            })?;
+            let text = Tenancy::text(name).map_err(Failure::input)?;
             say!("{}", text.trim_end());
             return Ok(());
         }

@@ -114,6 +114,14 @@ impl Schema {
     }
 }
 
+/// The names of all files of a folder, without their ends.
+pub(crate) fn names_of(folder: &Dir<'_>) -> Vec<String> {
+    let stem = |file: &include_dir::File<'_>| file.path().with_extension("").to_string_lossy().into_owned();
+    let mut names: Vec<_> = folder.files().map(stem).collect();
+    names.sort();
+    names
+}
+
 impl Scenario {
     /// The scenario of that name, to be simulated: a preset, a network's shape, or a file. Keys in
     /// `changes` replace the ones there. What is no key of fabric, workload, faults or measurement is one of a design in `catalog`.
@@ -161,11 +169,7 @@ impl Scenario {
 
     /// The names of all presets.
     pub fn presets() -> Vec<String> {
-        let stem =
-            |file: &include_dir::File<'_>| file.path().with_extension("").to_string_lossy().into_owned();
-        let mut names: Vec<_> = PRESETS.files().map(stem).collect();
-        names.sort();
-        names
+        names_of(&PRESETS)
     }
 
     /// The keys of the scenario of that name, to be simulated.

@@ -1,6 +1,7 @@
 //! A cluster and the jobs that train on it, as a file or a preset says them: who computes and sends how much, who gets switches, and what is
 //! counted (EPIC 7.5, L).
 
+use crate::scenario::names_of;
 use crate::{Document, Override, ScenarioError, read_text};
 use include_dir::{Dir, include_dir};
 use quincunx_units::{BitRate, ByteCount, Duration, FlopRate};
@@ -254,12 +255,9 @@ impl Tenancy {
     /// # Errors
     /// If there is none, or it makes no sense; the message names the key.
     pub fn find(name: &str, changes: &[Override]) -> Result<Self, ScenarioError> {
-        if let Some(text) = Self::text(name) {
-            return Self::parse(name, text, changes);
-        }
+        // A name without a folder or an ending is no file's.
         if !name.contains(['/', '.']) {
-            let (what, known) = ("a cluster or a file", Self::presets().join(", "));
-            return Err(ScenarioError::Unknown { what, known, found: name.into() });
+            return Self::parse(name, Self::text(name)?, changes);
         }
         let text = read_text(name)
             .map_err(|error| ScenarioError::Unreadable { path: name.into(), error: error.to_string() })?;
@@ -268,11 +266,7 @@ impl Tenancy {
 
     /// The names of all presets.
     pub fn presets() -> Vec<String> {
-        let stem =
-            |file: &include_dir::File<'_>| file.path().with_extension("").to_string_lossy().into_owned();
-        let mut names: Vec<_> = PRESETS.files().map(stem).collect();
-        names.sort();
-        names
+        names_of(&PRESETS)
     }
 
     /// The preset of that name as a document, to be changed.
@@ -280,17 +274,20 @@ impl Tenancy {
     /// # Errors
     /// If there is none.
     pub fn document(name: &str) -> Result<Document, ScenarioError> {
-        let text = Self::text(name).ok_or_else(|| ScenarioError::Unknown {
-            what: "a cluster",
-            known: Self::presets().join(", "),
-            found: name.into(),
-        })?;
-        Document::parse(name, text)
+        Document::parse(name, Self::text(name)?)
     }
 
     /// The text of a preset.
-    pub fn text(name: &str) -> Option<&'static str> {
-        PRESETS.get_file(format!("{name}.toml"))?.contents_utf8()
+    ///
+    /// # Errors
+    /// If there is none of that name.
+    pub fn text(name: &str) -> Result<&'static str, ScenarioError> {
+        let file = PRESETS.get_file(format!("{name}.toml"));
+        file.and_then(include_dir::File::contents_utf8).ok_or_else(|| ScenarioError::Unknown {
+            what: "a cluster",
+            known: Self::presets().join(", "),
+            found: name.into(),
+        })
     }
 
     /// Reads `text`, which came from `place`, with these keys changed.

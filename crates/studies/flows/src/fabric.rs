@@ -3,7 +3,7 @@
 use quincunx_control::map::{Map, MapLink, MapNode};
 use quincunx_control::{LinkReport, NodeDescription, Role};
 use quincunx_driver_flow::LinkId;
-use quincunx_fabric::{Clos, LinkProperties, NodeKind, Shape, ShapeError, SwitchedShape, Topology};
+use quincunx_fabric::{Clos, LinkProperties, NodeKind, ShapeError, SwitchedShape, Topology};
 use quincunx_scenario::TenancyLink;
 use quincunx_units::{BitRate, ByteCount};
 use std::collections::BTreeMap;
@@ -72,10 +72,7 @@ impl Cluster {
             Err(_) if SwitchedShape::is_meant(shape) => {
                 Plan::of(&shape.parse::<SwitchedShape>()?.topology(properties))
             }
-            Err(_) => match Shape::Tree(shape.parse()?) {
-                Shape::Tree(tree) => Plan::of(&Topology::from_shape(&tree, properties)),
-                _ => unreachable!("it has just been made"),
-            },
+            Err(_) => Plan::of(&Topology::from_shape(&shape.parse()?, properties)),
         };
         Ok(Self::joined(&plan, link.rate))
     }

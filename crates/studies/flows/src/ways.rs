@@ -114,3 +114,24 @@ fn distances(cluster: &Cluster, from: MapNode) -> Vec<u16> {
     }
     distances
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quincunx_scenario::Tenancy;
+
+    #[test]
+    fn a_way_is_as_full_as_its_fullest_link_wherever_that_is() {
+        let link = Tenancy::find("epic-128", &[]).unwrap().link;
+        let cluster = Cluster::new("clos-2x1x2x2x1", &link).unwrap();
+        let mut ways = Ways::new(&cluster, Routing::Pinned);
+        let ends = [0, 2].map(|host| cluster.host(host));
+        let first = ways.way(&cluster, ends, 0);
+        (0..3).for_each(|_| ways.pin(first[1]));
+        let other = ways.way(&cluster, ends, 0);
+        assert_ne!(first, other);
+        // One flow on each of its links is more than the other way has on its last.
+        other.iter().for_each(|link| ways.pin(*link));
+        assert_eq!(ways.way(&cluster, ends, 0), other);
+    }
+}

@@ -124,6 +124,20 @@ fn latency_is_waited_for_once_for_each_step_and_link() {
 }
 
 #[test]
+fn a_phase_waits_for_the_latency_of_its_farthest_group() {
+    // Of three groups of four on leaves of six the middle one crosses a spine: 2 + 4 + 2 + 4 links, six steps, in the mean 18 of them. Those of
+    // three pass 2 + 4 + 4 in four steps.
+    let time = |latency: &str| {
+        let mut tenancy = small(&job("a", 12, ""), "");
+        tenancy.fabric = "leaf-spine-2x2x6".into();
+        tenancy.model[0].tp = 4;
+        tenancy.link.latency = latency.parse().unwrap();
+        measured(&tenancy, TenancyPolicy::Ring, 8, None).jobs[0].completion()
+    };
+    assert_eq!(time("1ms") - time("0ms"), Duration::from_millis(18 + 13));
+}
+
+#[test]
 fn one_seed_is_one_run_and_another_seed_another() {
     let run = |seed: u64| {
         let tenancy = preset("epic-2048", &["trace.jobs=20"]);
