@@ -8,6 +8,7 @@
 
 mod agent;
 mod calls;
+mod chakra;
 mod check;
 mod checks;
 mod cluster;

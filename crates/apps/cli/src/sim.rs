@@ -9,6 +9,7 @@ use quincunx_sim::traffic::Offered;
 use quincunx_sim::{Contents, Request};
 use quincunx_units::{ByteCount, SizeRange};
 
+use crate::chakra::Chakra;
 use crate::jobs::Jobs;
 use crate::layer::Layer;
 use crate::options::{CollectiveOptions, OutputOptions, SeedOptions, placement_override};
@@ -33,6 +34,8 @@ enum Other {
     Jobs(Jobs),
     /// Simulate an iteration of data-parallel training: how much communication overlaps with computation
     Train(Train),
+    /// Replay Chakra execution traces: what ranks compute, and wait for, on a fabric
+    Chakra(Chakra),
     /// Simulate a layer of a tensor-parallel model: compute kernels whose loads and reductions cross the fabric
     Layer(Layer),
     /// Simulate the jobs of a cluster by flows: who gets switches under which policy, and how long jobs take
@@ -60,6 +63,7 @@ enum Other {
   quincunx sim jobs examples/jobs/leaf-spine-64.toml
   quincunx sim cluster epic-128
   quincunx sim train --model resnet-50 --fabric ars-star8 --design netreduce,ring
+  quincunx sim chakra traces/all_reduce --fabric star-8 --design epic-3,ring
   quincunx sim layer --model llama-7b --sublayer L2 --design cais,cais-base,sp-nvls,t3
   quincunx sim all_reduce --fabric my-cluster.toml --design epic-3 --size 64MiB --json --utilisation
 
@@ -130,6 +134,7 @@ impl Sim {
             Some(Other::Jobs(jobs)) => return jobs.run(catalog, fallback),
             Some(Other::Traffic(traffic)) => return traffic.run(catalog),
             Some(Other::Train(train)) => return train.run(catalog),
+            Some(Other::Chakra(chakra)) => return chakra.run(catalog, fallback),
             Some(Other::Layer(layer)) => return layer.run(catalog),
             Some(Other::Cluster(cluster)) => return cluster.run(catalog),
             None => {}

@@ -1,11 +1,13 @@
 //! `quincunx sim train`.
 
 use clap::Args;
+use quincunx_chakra::Trace;
 use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
 use quincunx_design::{AnyDesign, Catalog};
 use quincunx_scenario::{Override, Scenario};
 use quincunx_sim::{
     Contents, Interrupted, MeasureError, Request, TrainingError, TrainingMeasurement, measure_training,
+    training_trace,
 };
 use quincunx_units::{ByteCount, Duration};
 use serde_json::{Value, json};
@@ -24,6 +26,7 @@ use crate::sweeps::{Means, add_error, run_all, say_error};
 #[command(after_help = "Examples:
   quincunx sim train --model resnet-50
   quincunx sim train --model vgg-16 --set train.copy=2.44GB/s --set train.reduction=6GB/s
+  quincunx sim train --model vgg-16 --design ring --chakra vgg16
   quincunx sim train --model alexnet --fabric star-16 --design epic-3 --batch 32 --set link.rate=25Gbit/s --json
 
 Every rank has the whole model and a batch of its own. Its gradients become ready layer by layer from the last; they are added up over all
@@ -53,6 +56,9 @@ pub(crate) struct Train {
     /// Set a key of the fabric, of a design or of the training: train.fusion=25MiB
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Override>,
+    /// Write the iteration as Chakra traces, one a rank, to PREFIX.RANK.et; of one run
+    #[arg(long, value_name = "PREFIX")]
+    chakra: Option<String>,
     #[command(flatten)]
     seed_options: SeedOptions,
     #[command(flatten)]
@@ -66,8 +72,14 @@ impl Train {
         let designs: Vec<&'static dyn AnyDesign> =
             self.design.iter().map(find).collect::<Result<_, Failure>>()?;
         scenario.refuse_unused(&designs).map_err(Failure::input)?;
-        let stop = interrupt::flag()?;
         let seeds = self.seed_options.seeds;
+        if self.chakra.is_some() && designs.len() as u64 * seeds > 1 {
+            return Err(Failure::Input(format!(
+                "expected one design and one seed with --chakra, found {} runs; write one at a time",
+                designs.len() as u64 * seeds
+            )));
+        }
+        let stop = interrupt::flag()?;
         let runs: Vec<(&'static dyn AnyDesign, u64)> = designs
             .iter()
             .flat_map(|&design| self.seed_options.all().map(move |seed| (design, seed)))
@@ -109,6 +121,9 @@ impl Train {
             TrainingError::Wrong { .. } => Failure::Wrong(error.to_string()),
             error => Failure::input(error),
         })?;
+        if let (Some(prefix), Some((_, (found, _)))) = (&self.chakra, measured.first()) {
+            write(prefix, &training_trace(&scenario, found).map_err(Failure::input)?, found.ranks)?;
+        }
         let is_complete = measured.len() == designs.len();
         let baseline =
             measured.last().filter(|_| is_complete).map(|(name, (last, _))| (*name, last.iteration.time));
@@ -138,6 +153,18 @@ impl Train {
         }
         Ok(changes)
     }
+}
+
+/// One file a rank; all ranks do the same.
+fn write(prefix: &str, trace: &Trace, ranks: u16) -> Result<(), Failure> {
+    let bytes = trace.write();
+    for rank in 0..ranks {
+        let path = format!("{prefix}.{rank}.et");
+        std::fs::write(&path, &bytes).map_err(|error| {
+            Failure::Input(format!("expected to write {path}, found \"{error}\"; name another prefix"))
+        })?;
+    }
+    Ok(())
 }
 
 fn header() -> String {

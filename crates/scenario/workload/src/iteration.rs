@@ -75,8 +75,8 @@ fn gradients(passes: &[Pass], training: &Training) -> Vec<Ready> {
     gradients
 }
 
-/// The first multiple of `cycle` that is not before `time`.
-fn tick(time: Duration, cycle: Duration) -> Duration {
+/// The first multiple of `cycle` that is not before `time`: when a rank looks for what is ready at that time.
+pub fn tick(time: Duration, cycle: Duration) -> Duration {
     match cycle {
         Duration::ZERO => time,
         _ => cycle * time.as_picos().div_ceil(cycle.as_picos()),

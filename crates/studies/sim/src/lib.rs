@@ -4,7 +4,7 @@
 //! [`memory_fabric`] has accelerators around switches, or joined each with each, that write to each other's memory.
 //! [`measure`] runs a [`Request`], which is a scenario, a design and a collective, on either, and [`choose`] says which design is the
 //! fastest; [`measure_jobs`] runs several at once; [`reproduce`](reproduce()) holds published figures against it. [`traffic`] has no collective, or goes on beside one;
-//! [`measure_training`] lays many collectives beside computation.
+//! [`measure_training`] lays many collectives beside computation, [`measure_traces`] those of Chakra's traces.
 
 mod choice;
 mod curves;
@@ -20,8 +20,11 @@ mod reproduce;
 mod request;
 mod session;
 mod sweep;
+mod times;
+mod traces;
 pub mod traffic;
 mod training;
+mod training_trace;
 
 pub use choice::{Candidate, Choice, NoChoice, choose};
 pub use curves::{Curve, CurvePoint, Summary};
@@ -37,4 +40,6 @@ pub use reproduce::{ReproduceError, Reproduced, Verdict, reproduce, reproduce_cu
 pub use request::{Contents, Request};
 pub use session::Interrupted;
 pub use sweep::sweep;
+pub use traces::{TracesError, TracesMeasurement, TracesRequest, measure_traces};
 pub use training::{TrainingError, TrainingMeasurement, measure_training};
+pub use training_trace::training_trace;

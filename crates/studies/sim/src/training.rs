@@ -1,18 +1,13 @@
 //! An iteration of data-parallel training: every bucket of gradients is simulated, alone on the network, and laid beside what accelerators
 //! compute meanwhile.
-//!
-//! Buckets of up to 16 MiB are simulated at their own length. A longer one repeats what one of 16 MiB does between its first frames and
-//! its last, so that each byte more takes as long as those from 8 MiB to 16 MiB; a test holds that against whole simulations (a ring whose ranks wait
-//! for each other's acknowledges, `hosts.lockstep`, is up to 0.4 % off). Where frames
-//! may be lost or marked nothing is repeated, and all are simulated at their own length.
 
 use crate::measurement::standard_error;
 use crate::progress::ProgressFn;
-use crate::{Contents, MeasureError, Measurement, Outputs, Request, measure};
+use crate::times::{NoTime, Times};
+use crate::{MeasureError, Request};
 use quincunx_collective::Collective;
 use quincunx_units::{BitRate, ByteCount, Duration};
 use quincunx_workload::{Iteration, Model, ModelError, iterate, passes};
-use std::collections::BTreeMap;
 
 /// What an iteration came to.
 #[derive(Clone, PartialEq, Debug)]
@@ -74,6 +69,14 @@ pub enum TrainingError {
     /// It names one that there is not.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// A trace has no place for what an iteration does.
+    #[error(
+        "expected an iteration without `{key}` for a trace, found one; leave it out, for Chakra's nodes have no such part"
+    )]
+    Untraceable {
+        /// The key.
+        key: &'static str,
+    },
     /// Ranks of a domain add up for themselves.
     #[error(
         "expected a fabric on which all ranks add up together, found {domains} domains; name another, such as star-8"
@@ -118,17 +121,17 @@ pub fn measure_training(
     if domains > 1 {
         return Err(TrainingError::Domains { domains });
     }
-    let faults = &scenario.faults;
-    let is_steady =
-        faults.loss.is_none() && faults.congestion == Default::default() && request.background.is_none();
-    let mut times = Times { request, progress, known: BTreeMap::new(), steps: 0 };
+    let mut times = Times::new(request, progress);
     let (ranks, training) = (scenario.ranks(), &scenario.training);
     let all_reduce = |size: ByteCount| {
-        let network = if is_steady { times.steady(size) } else { times.simulated(size) };
+        let network = times.of(Collective::AllReduce, size).map_err(|why| match why {
+            NoTime::Run(error) => TrainingError::Run { size, error },
+            NoTime::Wrong(wrong) => TrainingError::Wrong { size, wrong },
+        });
         network.map(|time| time + reduction(training.reduction, size, ranks))
     };
     let iteration = iterate(&passes(&model, training), training, all_reduce)?;
-    let steps = times.steps;
+    let steps = times.steps();
     let batch = training.batch.unwrap_or(model.batch);
     Ok(TrainingMeasurement { model: model.name, batch, ranks, iteration, steps })
 }
@@ -137,51 +140,4 @@ pub fn measure_training(
 fn reduction(rate: Option<BitRate>, size: ByteCount, ranks: u16) -> Duration {
     let ranks = u64::from(ranks);
     rate.map_or(Duration::ZERO, |rate| rate.time_for(size * (ranks - 1)) / ranks)
-}
-
-/// The longest bucket that is simulated at its own length where all frames arrive.
-const LONGEST: ByteCount = ByteCount::new(16 << 20);
-
-/// How long AllReduces take.
-struct Times<'a, 'b> {
-    request: &'a Request,
-    progress: ProgressFn<'b>,
-    /// What has been simulated.
-    known: BTreeMap<ByteCount, Duration>,
-    /// Of all simulations.
-    steps: u64,
-}
-
-impl Times<'_, '_> {
-    fn simulated(&mut self, size: ByteCount) -> Result<Duration, TrainingError> {
-        if let Some(&time) = self.known.get(&size) {
-            return Ok(time);
-        }
-        let Measurement { time, steps, .. } = one(self.request, size, self.progress)?;
-        self.known.insert(size, time);
-        self.steps += steps;
-        Ok(time)
-    }
-
-    fn steady(&mut self, size: ByteCount) -> Result<Duration, TrainingError> {
-        if size <= LONGEST {
-            return self.simulated(size);
-        }
-        let half = LONGEST / 2;
-        let [short, long] = [self.simulated(half)?, self.simulated(LONGEST)?];
-        let picos = u128::from((long - short).as_picos()) * u128::from((size - LONGEST).bytes());
-        let more = u64::try_from(picos / u128::from(half.bytes())).unwrap_or(u64::MAX);
-        Ok(long + Duration::from_picos(more))
-    }
-}
-
-/// A bucket's AllReduce.
-fn one(request: &Request, size: ByteCount, progress: ProgressFn<'_>) -> Result<Measurement, TrainingError> {
-    let contents = Contents::on(&request.scenario, size);
-    let request = Request { collective: Collective::AllReduce, size, contents, ..request.clone() };
-    match measure(&request, Outputs::default(), progress) {
-        Err(error) => Err(TrainingError::Run { size, error }),
-        Ok(Measurement { wrong: Some(wrong @ 1..), .. }) => Err(TrainingError::Wrong { size, wrong }),
-        Ok(measured) => Ok(measured),
-    }
 }

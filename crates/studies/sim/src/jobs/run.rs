@@ -5,7 +5,7 @@ use super::prepare::Job;
 use super::streams::{Stream, Streaming};
 use super::{JobMeasurement, JobsError, JobsMeasurement, JobsRequest, SharedLink, StreamMeasurement, memory};
 use crate::memory_fabric::MemoryFabric;
-use crate::packet_fabric::{Built, Data, OutputObserver, Retransmissions, SimulationError};
+use crate::packet_fabric::{Built, Data, OutputObserver, Retransmissions, SimulationError, counts};
 use crate::progress::ProgressFn;
 use crate::session::{Next, Runs, Session};
 use crate::traffic::Meter;
@@ -48,6 +48,8 @@ pub fn measure_jobs_with_outputs(
 /// A job's collective under way.
 struct Current<P> {
     begin: Instant,
+    /// When the last rank so far ended whose end counts.
+    end: Instant,
     unfinished: usize,
     /// By rank, of those that have ended.
     buffers: Vec<Option<[P; 2]>>,
@@ -165,7 +167,7 @@ impl<P: Data> JobsRun<P> {
         let entry = &mut self.jobs[number];
         let Job { group, collective, reduction, lengths: [_, output], line, ref hosts, .. } = entry.job;
         let buffers = hosts.iter().map(|_| None).collect();
-        entry.current = Some(Current { begin, unfinished: hosts.len(), buffers });
+        entry.current = Some(Current { begin, end: begin, unfinished: hosts.len(), buffers });
         for (&host, input) in hosts.iter().zip(inputs) {
             let output = P::zeroed(output);
             let order =
@@ -198,14 +200,17 @@ impl<P: Data> JobsRun<P> {
         let current = entry.current.as_mut().expect("what ends has begun");
         current.buffers[rank] = Some([input, output]);
         current.unfinished -= 1;
+        if counts(&request.scenario, entry.job.collective, rank) {
+            current.end = now;
+        }
         if current.unfinished > 0 {
             return Ok(false);
         }
-        let Current { begin, buffers, .. } = entry.current.take().expect("it has just ended");
+        let Current { begin, end, buffers, .. } = entry.current.take().expect("it has just ended");
         let (inputs, outputs): (Vec<P>, Vec<P>) = buffers.into_iter().flatten().map(|[a, b]| (a, b)).unzip();
         let wrong = P::wrong(entry.job.collective, entry.job.reduction, &inputs, &outputs);
         entry.wrong = entry.wrong.zip(wrong).map(|(all, more)| all + more);
-        entry.runs.push([begin, now]);
+        entry.runs.push([begin, end]);
         if entry.runs.len() < entry.job.times as usize {
             self.start(request, number, inputs)?;
         }

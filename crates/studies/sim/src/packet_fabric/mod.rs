@@ -50,5 +50,6 @@ pub use medium::{RoceMedium, Surroundings};
 pub(crate) use observer::OutputObserver;
 pub(crate) use retransmissions::Retransmissions;
 pub use row::{LinkUse, Row};
+pub(crate) use simulate::counts;
 pub use simulate::{simulate, simulate_with_outputs};
 pub(crate) use traffic::stamp;

@@ -1,7 +1,7 @@
 //! One measurement, from a request to a row: on trees, rings, meshes and servers alike.
 
 use quincunx_collective::{Collective, LengthOnly, Numbers, Rank};
-use quincunx_scenario::TokenBatch;
+use quincunx_scenario::{Scenario, TokenBatch};
 use quincunx_units::{ByteCount, Duration};
 
 use super::data::{Data, lengths};
@@ -198,14 +198,18 @@ fn run_in_steps<P: Data>(
     Ok((time, inputs, outputs))
 }
 
-/// When the last of those ended whose end counts.
-fn counted_time(request: &Request, collective: Collective, after: &[Duration]) -> Duration {
-    let counts = |rank: usize| match (request.scenario.measure.receivers_only, collective) {
+/// Whether a collective's time goes on until that rank has ended.
+pub(crate) fn counts(scenario: &Scenario, collective: Collective, rank: usize) -> bool {
+    match (scenario.measure.receivers_only, collective) {
         (true, Collective::Reduce { root }) => root.index() == rank,
         (true, Collective::Broadcast { root }) => root.index() != rank,
         _ => true,
-    };
-    let ends = after.iter().enumerate().filter(|(rank, _)| counts(*rank));
+    }
+}
+
+/// When the last of those ended whose end counts.
+fn counted_time(request: &Request, collective: Collective, after: &[Duration]) -> Duration {
+    let ends = after.iter().enumerate().filter(|(rank, _)| counts(&request.scenario, collective, *rank));
     ends.map(|(_, &after)| after).max().unwrap_or_default()
 }
 

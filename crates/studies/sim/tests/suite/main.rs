@@ -1,6 +1,7 @@
 //! The tests of this room, as one program: each file is linked once, not by itself.
 
 mod allocation;
+mod astra;
 mod bounds;
 #[path = "../common/captured.rs"]
 mod captured;
@@ -28,5 +29,6 @@ mod reproduce;
 #[path = "../common/requests.rs"]
 mod requests;
 mod rivals;
+mod traces;
 mod traffic;
 mod training;
