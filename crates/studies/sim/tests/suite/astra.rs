@@ -1,6 +1,6 @@
 //! ASTRA-sim's ring and its times. Its example `Ring_reducescatter_4npus` is a ReduceScatter of 1 MiB by four NPUs on a ring, 50 GB/s (of 2^30
 //! bytes) and 500 ns a link, in four chunks one after the other (`Ring_4chunks.json`: `endpoint-delay` 10, `local-mem-bw` 1600). Its analytical
-//! network prints 22,240 cycles of a nanosecond for it, in public guides to that example. Its model gives that figure to the cycle: 12 steps,
+//! network prints 22,240 cycles of a nanosecond for it, in public guides to that example. Its model gives 22,243 for it, where it rounds to whole cycles: 12 steps,
 //! each of 500 ns, 64 KiB by the link, 10 ns of the endpoint and three accesses to memory (two reads, a write) of the 64 KiB.
 
 use quincunx_chakra::{Cost, Node, Operation, Trace, Work};

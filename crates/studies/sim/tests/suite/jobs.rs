@@ -532,3 +532,15 @@ fn every_frame_of_jobs_is_in_their_trace_and_their_capture_on_either_fabric() {
         }
     }
 }
+
+#[test]
+fn a_broadcast_counts_until_the_receivers_have_it_where_that_is_asked() {
+    let text = "[[job]]\nhosts = \"2,5\"\ncollective = \"broadcast\"\nsize = \"64KiB\"\ndesign = \"ring\"\n";
+    let time = |changes: &[&str]| {
+        let changes = [&["link.latency=50us", "hosts.confirm=false"], changes].concat();
+        measure_jobs(&request("star-8", &changes, text), &mut ignore_progress).unwrap().jobs[0].mean()
+    };
+    // The acknowledge comes back over two links.
+    let way = time(&[]) - time(&["measure.receivers_only=true"]);
+    assert!((100.0..101.0).contains(&way.as_micros_f64()), "{way}");
+}
