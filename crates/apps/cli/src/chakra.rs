@@ -24,9 +24,10 @@ use crate::table::{Align, table};
 #[command(after_help = "Examples:
   quincunx sim chakra traces/all_reduce --fabric star-8 --design epic-3,ring
   quincunx sim chakra rank.et --ranks 16 --fabric star-16 --set train.gpu.rate=300TFLOP/s --set train.gpu.memory=2TB/s
+  quincunx sim chakra ddp --kineto ddp-kineto --fabric star-2 --design ring
   quincunx sim train --model vgg-16 --design ring --chakra vgg && quincunx sim chakra vgg --fabric ars-star8 --design ring --json
 
-A PREFIX stands for PREFIX.0.et, PREFIX.1.et and so on, one a rank. A single file is run by all ranks.
+A PREFIX stands for PREFIX.0.et, PREFIX.1.et and so on, one a rank, or for .json of PyTorch's ExecutionTraceObserver. A single file is run by all ranks.
 Nodes take the durations that were recorded; a computation without one takes the longer of num_ops at train.gpu.rate and tensor_size at
 train.gpu.memory. A collective begins when all ranks of its group have come, and takes what its simulation takes, alone on the network; in its group
 (pg_name) are the ranks in whose traces the name stands. Times are those of the first of the ranks that are done last; exposed is communication
@@ -35,6 +36,9 @@ pub(crate) struct Chakra {
     /// A prefix of one file a rank, the files, or a file that all ranks run
     #[arg(required = true, value_name = "PREFIX|FILE")]
     traces: Vec<String>,
+    /// Timelines of Kineto, PREFIX.RANK.json, for traces that are execution traces of PyTorch: those say what there is, not how long it takes
+    #[arg(long, value_name = "PREFIX|FILE")]
+    kineto: Option<String>,
     /// Ranks that run a single file [default: those of the fabric]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     ranks: Option<u16>,
@@ -132,23 +136,50 @@ impl Chakra {
                 paths.len()
             )));
         }
-        let read = |path: &String| {
-            let bytes = std::fs::read(path).map_err(|error| {
+        if let Some(kineto) = self.kineto.as_ref().filter(|_| !is_json(&paths[0])) {
+            return Err(Failure::Input(format!(
+                "expected execution traces of PyTorch (.json) with --kineto {kineto}, found {}; leave it out",
+                paths[0]
+            )));
+        }
+        let read = |(rank, path): (usize, &String)| {
+            let bytes = read_file(path)?;
+            if !is_json(path) {
+                return Trace::read(path, &bytes).map_err(Failure::input);
+            }
+            let timeline = self.kineto.as_ref().ok_or_else(|| {
                 Failure::Input(format!(
-                    "expected to read {path}, found \"{error}\"; look at the path and its permissions"
+                    "expected --kineto with {path}, an execution trace of PyTorch, which has no durations, found none; name the timelines"
                 ))
             })?;
-            Trace::read(path, &bytes).map_err(Failure::input)
+            let timeline = match Path::new(timeline).is_file() {
+                true => timeline.clone(),
+                false => format!("{timeline}.{rank}.json"),
+            };
+            Trace::of_pytorch((path, &bytes), (&timeline, &read_file(&timeline)?)).map_err(Failure::input)
         };
-        paths.iter().map(read).collect()
+        paths.iter().enumerate().map(read).collect()
     }
+}
+
+fn is_json(path: &str) -> bool {
+    path.ends_with(".json")
+}
+
+fn read_file(path: &str) -> Result<Vec<u8>, Failure> {
+    std::fs::read(path).map_err(|error| {
+        Failure::Input(format!(
+            "expected to read {path}, found \"{error}\"; look at the path and its permissions"
+        ))
+    })
 }
 
 /// The files of a prefix, of rank 0 on; one more than the fabric has ranks is enough to refuse them.
 fn of_prefix(prefix: &str, ranks: u16) -> Result<Vec<String>, Failure> {
-    let name = |rank: u32| format!("{prefix}.{rank}.et");
-    let found: Vec<String> =
-        (0..=u32::from(ranks)).map(name).take_while(|name| Path::new(name).is_file()).collect();
+    let is_there = |name: &String| Path::new(name).is_file();
+    let ending = if is_there(&format!("{prefix}.0.json")) { "json" } else { "et" };
+    let name = |rank: u32| format!("{prefix}.{rank}.{ending}");
+    let found: Vec<String> = (0..=u32::from(ranks)).map(name).take_while(is_there).collect();
     if found.is_empty() {
         return Err(Failure::Input(format!(
             "expected a Chakra trace, or files such as {}, found neither; name a file or a prefix",
@@ -160,11 +191,18 @@ fn of_prefix(prefix: &str, ranks: u16) -> Result<Vec<String>, Failure> {
 
 /// Files in the order of the ranks in their names.
 fn by_rank(paths: &[String]) -> Result<Vec<String>, Failure> {
-    let rank = |path: &String| path.strip_suffix(".et")?.rsplit_once('.')?.1.parse::<u32>().ok();
+    let rank = |path: &String| {
+        path.strip_suffix(".et")
+            .or_else(|| path.strip_suffix(".json"))?
+            .rsplit_once('.')?
+            .1
+            .parse::<u32>()
+            .ok()
+    };
     let numbered: Option<Vec<(u32, &String)>> = paths.iter().map(|path| Some((rank(path)?, path))).collect();
     let mut numbered = numbered.ok_or_else(|| {
         let odd = paths.iter().find(|path| rank(path).is_none()).map_or("", |path| path);
-        Failure::Input(format!("expected names such as {}.0.et, one a rank, found {odd}; rename it", "trace"))
+        Failure::Input(format!("expected names such as trace.0.et, one a rank, found {odd}; rename it"))
     })?;
     numbered.sort_unstable();
     match numbered.iter().zip(0..).find(|((rank, _), place)| rank != place) {

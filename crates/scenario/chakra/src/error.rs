@@ -35,6 +35,24 @@ pub enum TraceError {
         /// The decoder's words.
         found: String,
     },
+    /// Text that is no such file.
+    #[error("{place}: expected {expected}, found \"{found}\"; name another file")]
+    Json {
+        /// The file.
+        place: String,
+        /// What it should be.
+        expected: &'static str,
+        /// What is wrong.
+        found: String,
+    },
+    /// Two files that are not of one iteration.
+    #[error("{place}: expected functions that are in {timeline}, too, found none; record both together")]
+    Nothing {
+        /// The execution trace.
+        place: String,
+        /// The timeline.
+        timeline: String,
+    },
     /// Two nodes have one id.
     #[error("{place}: expected each id once, found {id} twice; number the nodes anew")]
     Duplicate {

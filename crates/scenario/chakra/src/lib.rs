@@ -2,6 +2,7 @@
 //!
 //! A `.et` file is a sequence of protobuf messages, each behind its length: first the metadata, then a node each. There is a file a rank,
 //! `PREFIX.RANK.et`. [`Trace::read`] checks one: ids, dependencies, sizes, durations. [`Trace::write`] writes one that reads back as the same.
+//! [`Trace::of_pytorch`] makes one of what PyTorch records.
 //! [`replay`] lays the traces of all ranks out in time. How long a collective takes, whoever calls it says: nothing here knows a fabric, a
 //! design or a simulator.
 
@@ -10,6 +11,7 @@ mod intervals;
 mod matching;
 mod order;
 mod proto;
+mod pytorch;
 mod read;
 mod replay;
 mod trace;

@@ -121,3 +121,23 @@ fn traces_that_do_not_fit_are_refused_in_a_line() {
     refused(&[&first, "--set", "train.fusion=1MiB"], "train.fusion");
     refused(&[&first, "--set", "group.nothing=1"], "group.nothing");
 }
+
+#[test]
+fn what_pytorch_has_recorded_of_a_step_replays_with_its_collective_on_a_fabric() {
+    let (observed, kineto) = (fixture("ddp"), fixture("ddp-kineto"));
+    let found = rows(&["chakra", &observed, "--kineto", &kineto, "--fabric", "star-2", "--design", "ring"]);
+    let alone = rows(&["all_reduce", "--fabric", "star-2", "--design", "ring", "--size", "18720"]);
+    assert_eq!(found[0]["communication_us"], alone[0]["time_us"]);
+    assert_eq!((found[0]["ranks"].as_u64(), found[0]["bytes"].as_u64()), (Some(2), Some(18_720)));
+    let (time, host) = (found[0]["time_us"].as_f64(), found[0]["host_us"].as_f64());
+    assert!(host > Some(1_000.0) && time >= host, "{found:?}");
+}
+
+#[test]
+fn execution_traces_and_timelines_belong_together() {
+    let (observed, trace) = (fixture("ddp.0.json"), fixture("all_reduce-1MiB.0.et"));
+    refused(&[&observed, "--fabric", "star-2"], "expected --kineto with");
+    refused(&[&trace, "--kineto", &observed, "--fabric", "star-2"], "(.json) with --kineto");
+    refused(&[&observed, "--kineto", &fixture("nothing"), "--fabric", "star-2"], "nothing.0.json");
+    refused(&[&observed, "--kineto", &observed, "--fabric", "star-2"], "a timeline of Kineto");
+}
