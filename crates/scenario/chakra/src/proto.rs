@@ -87,7 +87,8 @@ pub(crate) enum Value {
 impl Value {
     /// A number without a fraction, of whatever type.
     pub(crate) fn whole(&self) -> Option<i128> {
-        let float = |value: f64| (value.fract() == 0.0 && value.abs() < 1e18).then_some(value as i128);
+        // What is no number or endless has no fraction of zero.
+        let float = |value: f64| (value.fract() == 0.0).then_some(value as i128);
         match *self {
             Self::Double(value) => float(value),
             Self::Float(value) => float(value.into()),

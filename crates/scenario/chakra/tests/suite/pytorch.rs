@@ -68,6 +68,40 @@ fn time_between_operators_is_the_programs_but_for_collectives_meanwhile() {
 }
 
 #[test]
+fn who_begins_when_a_collective_is_over_waits_for_it_and_who_follows_does_not() {
+    let nodes = [
+        operator(10, "a", "[]"),
+        operator(11, "b", "[]"),
+        operator(12, "c", "[]"),
+        operator(13, "gloo:barrier", "[]"),
+    ];
+    let events = [event(10, 1.0, 1.0), event(13, 2.0, 4.0), event(11, 6.0, 1.0), event(12, 8.0, 1.0)];
+    let made = made(&nodes.join(","), &events.join(","));
+    assert_eq!((&*node(&made, 11).data, &*node(&made, 12).data), (&[10, 13][..], &[11][..]));
+}
+
+#[test]
+fn an_operator_that_begins_within_another_takes_its_own_time() {
+    let nodes = [operator(10, "a", "[]"), operator(11, "b", "[]")].join(",");
+    let made = made(&nodes, &[event(10, 0.0, 9.0), event(11, 4.0, 3.0)].join(","));
+    assert_eq!(node(&made, 11).duration, Duration::from_micros(3));
+}
+
+#[test]
+fn times_may_count_from_whenever() {
+    let nodes = [operator(10, "a", "[]"), operator(11, "b", "[]")].join(",");
+    let made = made(&nodes, &[event(10, 1.7e15, 2.0), event(11, 1.7e15 + 5.0, 1.0)].join(","));
+    assert_eq!(node(&made, 11).duration, Duration::from_micros(4));
+}
+
+#[test]
+fn what_is_no_function_has_no_time() {
+    let none = r#"{"ts": -9e99, "dur": 1, "args": {"Record function id": 0}}"#;
+    let events = [none.to_owned(), event(10, 1.0, 2.0)].join(",");
+    assert_eq!(node(&made(&operator(10, "a", "[]"), &events), 10).duration, Duration::from_micros(2));
+}
+
+#[test]
 fn a_collective_has_the_bytes_of_its_tensors() {
     let size = |inputs: &str| {
         let nodes = [operator(10, "a", "[]"), operator(13, "gloo:reduce_scatter", inputs)].join(",");

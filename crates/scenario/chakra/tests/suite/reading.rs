@@ -88,6 +88,7 @@ fn numbers_are_read_whatever_their_type() {
         field(23, 5, &4096_i32.to_le_bytes()),
         field(25, 1, &4096_i64.to_le_bytes()),
         field(29, 2, &delimited(b"4096")),
+        field(29, 2, &delimited(b" 4096\n")),
     ];
     for value in values {
         let Work::Collective { size, .. } = of(value.clone()) else { panic!("{value:?}") };
@@ -139,6 +140,17 @@ fn a_group_without_a_name_is_all_ranks() {
         attribute("pg_name", &field(29, 2, &delimited(b""))),
     ];
     assert!(matches!(work(&file(7, &fields)), Work::Collective { group: None, .. }));
+}
+
+#[test]
+fn a_group_may_be_named_by_a_number() {
+    let fields = [
+        attribute("comm_type", &int64(0)),
+        attribute("comm_size", &int64(64)),
+        attribute("pg_name", &int64(3)),
+    ];
+    let Work::Collective { group, .. } = work(&file(7, &fields)) else { panic!() };
+    assert_eq!(group.as_deref(), Some("3"));
 }
 
 #[test]
@@ -286,6 +298,7 @@ fn sizes_that_are_missing_negative_or_no_numbers_are_refused() {
     assert!(sized(int64(-1)).contains("found -1"));
     assert!(sized(field(3, 1, &f64::NAN.to_le_bytes())).contains("found NaN"));
     assert!(sized(field(3, 1, &0.5_f64.to_le_bytes())).contains("found 0.5"));
+    assert!(sized(field(3, 1, &f64::INFINITY.to_le_bytes())).contains("found inf"));
     assert!(sized(field(3, 1, &1e30_f64.to_le_bytes())).contains("without a fraction"));
     assert!(sized(field(29, 2, &delimited(b"much"))).contains("\"much\""));
     assert!(sized(field(13, 0, &varint(u64::MAX))).contains("found 18446744073709551615"));

@@ -228,8 +228,8 @@ fn messages_with_other_tags_do_not_meet() {
         Node { work, ..node }
     };
     let done = run(&[
-        vec![tagged(send(1, &[], 1, 3), 7), tagged(send(2, &[1], 1, 5), 6)],
-        vec![tagged(receive(1, &[], 0, 5), 6), tagged(receive(2, &[], 0, 3), 7)],
+        vec![tagged(send(1, &[], 1, 3), 9), tagged(send(2, &[1], 1, 5), 5)],
+        vec![tagged(receive(1, &[], 0, 5), 5), tagged(receive(2, &[], 0, 3), 9)],
     ]);
     assert_eq!((ran(&done, 1, 2), ran(&done, 1, 1)), ((0.0, 3.0), (3.0, 8.0)));
 }
@@ -257,17 +257,47 @@ fn the_slowest_is_the_first_rank_of_those_that_are_done_last() {
 }
 
 #[test]
-fn what_ends_together_frees_its_streams_before_anything_begins() {
-    // At 2 us both the collective and the host's node are over; id 1 is ready then, and comes before id 3, which waits since the start.
-    let rank = vec![
-        all_reduce(0, &[], 2),
-        on_host(compute(2, &[], 2)),
-        all_reduce(1, &[2], 3),
-        all_reduce(3, &[], 5),
-    ];
-    // The n-th collective is that of the n-th id: both ranks have the same trace.
-    let done = run(&[rank.clone(), rank]);
-    assert_eq!((ran(&done, 0, 1), ran(&done, 0, 3)), ((2.0, 5.0), (5.0, 10.0)));
+fn what_ends_together_is_over_before_anything_begins() {
+    // At 2 us an accelerator is free, for which 9 waits, and a collective is over, for which 6 waits.
+    let done =
+        run(&both(vec![all_reduce(1, &[], 2), compute(5, &[], 2), compute(6, &[1], 1), compute(9, &[], 1)]));
+    assert_eq!((ran(&done, 0, 6), ran(&done, 0, 9)), ((2.0, 3.0), (3.0, 4.0)));
+}
+
+#[test]
+fn of_collectives_that_all_are_ready_for_the_one_with_the_lowest_id_of_any_rank_comes_first() {
+    let of = |id, name| collective(id, &[], Collective::AllReduce, 4, Some(name));
+    let done = run(&[vec![of(1, "a"), of(5, "b")], vec![of(40, "a"), of(6, "b")]]);
+    assert_eq!((ran(&done, 0, 1), ran(&done, 0, 5)), ((0.0, 4.0), (4.0, 8.0)));
+}
+
+#[test]
+fn a_group_may_do_several_collectives() {
+    let of = |id| collective(id, &[], Collective::AllReduce, 4, Some("a"));
+    assert_eq!(run(&both(vec![of(1), of(2)])).time, us(8));
+}
+
+#[test]
+fn what_is_sent_and_received_at_once_counts_once() {
+    let done = run(&[
+        vec![send(1, &[], 1, 10), receive(2, &[], 2, 3)],
+        vec![receive(1, &[], 0, 10)],
+        vec![compute(1, &[], 2), send(2, &[1], 0, 3)],
+    ]);
+    assert_eq!(ran(&done, 0, 2), (2.0, 5.0));
+    assert_eq!(done.ranks[0].communication, us(10));
+}
+
+#[test]
+fn every_computation_during_a_communication_hides_a_part_of_it() {
+    let done = run(&both(vec![
+        all_reduce(1, &[], 10),
+        on_host(compute(2, &[], 1)),
+        compute(3, &[2], 1),
+        on_host(compute(4, &[3], 2)),
+        compute(5, &[4], 2),
+    ]));
+    assert_eq!(done.ranks[0].exposed, us(7));
 }
 
 #[test]

@@ -10,7 +10,7 @@ fn sizes() -> impl Strategy<Value = ByteCount> {
 }
 
 fn operations() -> impl Strategy<Value = Operation> {
-    let collectives = (0..Collective::PRIMITIVES.len(), any::<u16>())
+    let collectives = (0..Collective::PRIMITIVES.len(), prop_oneof![0..3_u16, any::<u16>()])
         .prop_map(|(at, root)| Operation::Collective(Collective::PRIMITIVES[at].with_root(Rank(root))));
     prop_oneof![collectives, Just(Operation::Gather), Just(Operation::Scatter), Just(Operation::AllToAll)]
 }
