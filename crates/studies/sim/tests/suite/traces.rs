@@ -134,6 +134,19 @@ fn a_group_of_some_ranks_takes_less_than_one_of_all() {
 }
 
 #[test]
+fn a_group_that_finds_no_tree_is_refused_and_does_not_run_by_another_design() {
+    let trace = || vec![collective(3, Collective::AllReduce, 64 << 10, Some("g"))];
+    let on = |changes: &[&str]| replayed(&asked("star-8", changes, "epic-3"), &[trace(), trace()]);
+    assert!(on(&[]).is_ok());
+    let error = on(&["group.slots=100000"]).unwrap_err().to_string();
+    assert!(
+        error.starts_with("rank 0, node 3: all_reduce of 64KiB") && error.contains("switch-0"),
+        "{error}"
+    );
+    assert!(!error.contains('\n'), "{error}");
+}
+
+#[test]
 fn the_root_of_a_group_is_a_rank_of_all() {
     let request = asked("star-6", &[], "ring");
     let trace = |root| vec![collective(1, Collective::Broadcast { root: Rank(root) }, 64 << 10, Some("g"))];
