@@ -24,16 +24,19 @@ mod identity;
 mod import;
 mod interrupt;
 mod jobs;
+mod kept;
 mod layer;
 mod logs;
 mod memory;
 mod metrics;
+mod model;
 mod nodes;
 mod operate;
 mod options;
 mod out;
 mod perf;
 mod ports;
+mod predict;
 mod progress;
 mod report;
 mod reproduce;
@@ -73,6 +76,7 @@ const EXAMPLES: &str = "Examples:
   quincunx perf all_reduce --link netns --rate 500Mbit/s --design epic-3    (as root)
   quincunx run -n 8 --link netns --rate 500Mbit/s -- python train.py    your program on 8 ranks, with all around it
   quincunx sim all_reduce --fabric epic-star8 --design epic-3,ring --size 4KiB:16MiB:4
+  quincunx predict scin-llama2                   what it would buy a language model
   quincunx import topo.xml > my-server.toml      a fabric of NCCL's topology, or of SimAI's or ASTRA-sim's network
   quincunx reproduce epic/table25                published figures and ours
   quincunx compare before.json after.json        two results of --json, row by row
@@ -96,6 +100,10 @@ enum Command {
     Run(Box<run::Run>),
     /// Simulate a collective on a fabric, with the engines that run on real sockets
     Sim(Box<sim::Sim>),
+    /// Predict what a language model's step takes on a network, by several designs
+    Predict(predict::Predict),
+    /// Show a language model: its size, what an accelerator keeps of it, what a step exchanges
+    Model(model::Model),
     /// Make a fabric of NCCL's topology XML, or of a network of SimAI, ns-3 or ASTRA-sim
     Import(import::Import),
     /// Compare our figures with those that the papers publish
@@ -143,6 +151,8 @@ pub fn main(catalog: Catalog, fallback: Option<&'static str>) -> ExitCode {
         Ok(Command::Perf(perf)) => perf.run(catalog),
         Ok(Command::Run(run)) => run.run(catalog),
         Ok(Command::Sim(sim)) => sim.run(catalog, fallback),
+        Ok(Command::Predict(predict)) => predict.run(catalog),
+        Ok(Command::Model(model)) => model.run(),
         Ok(Command::Import(import)) => import.run(catalog),
         Ok(Command::Reproduce(reproduce)) => reproduce.run(catalog),
         Ok(Command::Check(check)) => check.run(catalog, fallback),

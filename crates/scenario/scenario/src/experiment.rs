@@ -189,6 +189,16 @@ pub enum Quantity {
     JobTime,
     /// The same over the baseline's.
     JobTimeShare,
+    /// The share of the time to a model's first token that is communication.
+    FirstTokenShare,
+    /// The same from one token to the next.
+    NextTokenShare,
+    /// The baseline's time to the first token over the design's.
+    FirstTokenSpeedup,
+    /// The same from one token to the next.
+    NextTokenSpeedup,
+    /// The share of the baseline's iteration of training that the design saves.
+    IterationSaving,
     /// Bytes of payload and degree buffers of the switch with most of them.
     SwitchBuffer,
     /// The most bytes that left a rank by one link.
@@ -466,6 +476,9 @@ impl Experiment {
                     | Quantity::LayerThroughput
                     | Quantity::Saving
                     | Quantity::JobTimeShare
+                    | Quantity::FirstTokenSpeedup
+                    | Quantity::NextTokenSpeedup
+                    | Quantity::IterationSaving
             );
             let may_be_ratio = matches!(
                 experiment.quantity_of(series),
@@ -480,9 +493,17 @@ impl Experiment {
                     remedy: "name the baseline's design, or take it out".into(),
                 });
             }
-            let counts_jobs =
-                matches!(experiment.quantity_of(series), Quantity::JobTime | Quantity::JobTimeShare);
-            if series.axis != "size" && series.size.is_none() && !counts_jobs {
+            let has_no_size = matches!(
+                experiment.quantity_of(series),
+                Quantity::JobTime
+                    | Quantity::JobTimeShare
+                    | Quantity::FirstTokenShare
+                    | Quantity::NextTokenShare
+                    | Quantity::FirstTokenSpeedup
+                    | Quantity::NextTokenSpeedup
+                    | Quantity::IterationSaving
+            );
+            if series.axis != "size" && series.size.is_none() && !has_no_size {
                 return Err(ScenarioError::Contradiction {
                     place: place.into(),
                     expected: "a size in a series whose axis is another key".into(),
@@ -562,6 +583,9 @@ impl Quantity {
             Self::LayerCommunication => "communication over computation",
             Self::Saving => "share of time saved",
             Self::JobTime => "job completion time (s)",
+            Self::FirstTokenShare | Self::NextTokenShare => "share of communication",
+            Self::FirstTokenSpeedup | Self::NextTokenSpeedup => "speedup",
+            Self::IterationSaving => "share of time saved",
             Self::JobTimeShare => "job completion time over the baseline's",
             Self::SwitchBuffer => "switch memory (B)",
             Self::Uplink | Self::Downlink => "bytes on a link",
@@ -594,6 +618,11 @@ impl Quantity {
             | Self::Saving
             | Self::JobTime
             | Self::JobTimeShare
+            | Self::FirstTokenShare
+            | Self::NextTokenShare
+            | Self::FirstTokenSpeedup
+            | Self::NextTokenSpeedup
+            | Self::IterationSaving
             | Self::SwitchBuffer
             | Self::Uplink
             | Self::Downlink => None,

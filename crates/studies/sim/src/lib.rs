@@ -4,7 +4,8 @@
 //! [`memory_fabric`] has accelerators around switches, or joined each with each, that write to each other's memory.
 //! [`measure`] runs a [`Request`], which is a scenario, a design and a collective, on either, and [`choose`] says which design is the
 //! fastest; [`measure_jobs`] runs several at once; [`reproduce`](reproduce()) holds published figures against it. [`traffic`] has no collective, or goes on beside one;
-//! [`measure_training`] lays many collectives beside computation, [`measure_traces`] those of Chakra's traces.
+//! [`measure_training`] lays many collectives beside computation, [`measure_traces`] those of Chakra's traces, and [`Question`] those of a language
+//! model's step.
 
 mod choice;
 mod curves;
@@ -15,6 +16,7 @@ mod measurement;
 pub mod memory_fabric;
 mod outputs;
 pub mod packet_fabric;
+mod prediction;
 mod progress;
 mod reproduce;
 mod request;
@@ -35,6 +37,7 @@ pub use jobs::{
 pub use measure::measure;
 pub use measurement::{LinkLoad, MeasureError, Measurement};
 pub use outputs::{Out, Outputs};
+pub use prediction::{KnownTimes, Prediction, PredictionError, Question};
 pub use progress::{Progress, ProgressFn, ignore_progress};
 pub use reproduce::{ReproduceError, Reproduced, Verdict, reproduce, reproduce_curves, runs_of};
 pub use request::{Contents, Request};

@@ -6,15 +6,17 @@ use crate::layer::{
 };
 use crate::progress::unless;
 use crate::{
-    Contents, Curve, MeasureError, Measurement, Outputs, Request, TrainingError, TrainingMeasurement,
-    measure, measure_training, sweep,
+    Contents, Curve, KnownTimes, MeasureError, Measurement, Outputs, Prediction, PredictionError, Question,
+    Request, TrainingError, TrainingMeasurement, measure, measure_training, sweep,
 };
 use quincunx_cluster::Wiring;
 use quincunx_collective::{DataType, ReduceOp, Reduction};
 use quincunx_design::{AnyDesign, Catalog, ClosedForm, Premises, Refusal};
 use quincunx_flows::{Cluster, JobOutcome, TenancyError, TenancyRequest, measure_tenancy};
+use quincunx_language::Deployment;
 use quincunx_scenario::{
-    Experiment, FigureKind, Point, Quantity, Scenario, ScenarioError, Series, Tenancy, TenancyPolicy,
+    Experiment, FigureKind, Override, Point, Quantity, Scenario, ScenarioError, Series, Tenancy,
+    TenancyPolicy,
 };
 use quincunx_units::{ByteCount, Duration};
 use std::ops::ControlFlow;
@@ -110,6 +112,16 @@ pub enum ReproduceError {
         /// What went wrong.
         error: Box<TenancyError>,
     },
+    /// A prediction of a model's step.
+    #[error("{experiment}, {figure}: {error}")]
+    Prediction {
+        /// The experiment.
+        experiment: String,
+        /// The figure.
+        figure: String,
+        /// What went wrong.
+        error: Box<PredictionError>,
+    },
     /// A run gave a wrong result.
     #[error(
         "{experiment}, {figure}: expected right results, found {wrong} wrong elements; this is a fault of the engines"
@@ -159,6 +171,8 @@ enum Job {
     Communication(Request),
     /// A cluster's jobs, by flows.
     Tenancy(Box<Tenancy>, TenancyPolicy),
+    /// A step of a language model, by a design.
+    Prediction(Box<Deployment>, String),
 }
 
 impl ExperimentRun {
@@ -175,6 +189,7 @@ impl ExperimentRun {
                 (&a.scenario, a.schedule.name(), a.seed) == (&b.scenario, b.schedule.name(), b.seed)
             }
             (Job::Tenancy(a, policy), Job::Tenancy(b, other)) => a == b && policy == other,
+            (Job::Prediction(a, design), Job::Prediction(b, other)) => a == b && design == other,
             _ => false,
         }
     }
@@ -183,7 +198,7 @@ impl ExperimentRun {
     const fn size(&self) -> ByteCount {
         match &self.job {
             Job::Collective(request) | Job::Training(request) | Job::Communication(request) => request.size,
-            Job::Layer(_) | Job::Tenancy(..) => ByteCount::new(u64::MAX),
+            Job::Layer(_) | Job::Tenancy(..) | Job::Prediction(..) => ByteCount::new(u64::MAX),
         }
     }
 }
@@ -197,6 +212,7 @@ enum Outcome {
     Communication(f64),
     /// Seconds.
     Tenancy(f64),
+    Prediction(Box<Prediction>),
 }
 
 /// Why a run came to nothing.
@@ -205,6 +221,7 @@ enum Failed {
     Training(TrainingError),
     Layer(LayerError),
     Tenancy(TenancyError),
+    Prediction(PredictionError),
 }
 
 impl Outcome {
@@ -213,7 +230,7 @@ impl Outcome {
             Self::Collective(measured) => measured.time,
             Self::Training(measured) => measured.iteration.time,
             Self::Layer(measured) => measured.time,
-            Self::Communication(_) | Self::Tenancy(_) => Duration::ZERO,
+            Self::Communication(_) | Self::Tenancy(_) | Self::Prediction(_) => Duration::ZERO,
         }
     }
 }
@@ -295,6 +312,7 @@ fn figure_of(
         Outcome::Training(_) => return Ok(ratio),
         Outcome::Layer(run) => return Ok(of_layer(run, baseline, quantity).or(ratio)),
         Outcome::Communication(share) => return Ok(Some(*share)),
+        Outcome::Prediction(found) => return Ok(of_prediction(found, baseline, quantity)),
         Outcome::Tenancy(time) => {
             return Ok(match (quantity, baseline) {
                 (Quantity::JobTimeShare, Some(Outcome::Tenancy(other))) => Some(time / other),
@@ -321,12 +339,36 @@ fn figure_of(
         | Quantity::LayerComputing
         | Quantity::LayerCommunication
         | Quantity::JobTime
-        | Quantity::JobTimeShare => ratio,
+        | Quantity::JobTimeShare
+        | Quantity::FirstTokenShare
+        | Quantity::NextTokenShare
+        | Quantity::FirstTokenSpeedup
+        | Quantity::NextTokenSpeedup
+        | Quantity::IterationSaving => ratio,
         Quantity::Saving => ratio.map(|speedup| 1.0 - 1.0 / speedup),
         Quantity::SwitchBuffer => Some(run.switch_buffer.bytes() as f64),
         Quantity::Uplink => Some(run.uplink.bytes() as f64),
         Quantity::Downlink => Some(run.downlink.bytes() as f64),
     })
+}
+
+/// What a prediction says of `quantity`; nothing where that is a ratio to one that was not made, or of what was not asked.
+fn of_prediction(found: &Prediction, baseline: Option<&Outcome>, quantity: Quantity) -> Option<f64> {
+    let speedup = |time: &dyn Fn(&Prediction) -> Option<Duration>| match baseline {
+        Some(Outcome::Prediction(other)) => Some(time(other)?.as_secs_f64() / time(found)?.as_secs_f64()),
+        _ => None,
+    };
+    let inference = found.inference.as_ref();
+    match quantity {
+        Quantity::FirstTokenShare => inference.map(|inference| inference.prefill.share()),
+        Quantity::NextTokenShare => inference.map(|inference| inference.decode.share()),
+        Quantity::FirstTokenSpeedup => speedup(&|of| Some(of.inference.as_ref()?.prefill.time())),
+        Quantity::NextTokenSpeedup => speedup(&|of| Some(of.inference.as_ref()?.decode.time())),
+        Quantity::IterationSaving => {
+            speedup(&|of| Some(of.training.as_ref()?.time())).map(|speedup| 1.0 - 1.0 / speedup)
+        }
+        _ => None,
+    }
 }
 
 /// What a run of a layer says of `quantity`, if it is not a ratio of times.
@@ -397,6 +439,13 @@ fn runs(
                         let (tenancy, policy) = tenancy(experiment, place, design, set)?;
                         Job::Tenancy(Box::new(tenancy), policy)
                     }
+                    Quantity::FirstTokenShare
+                    | Quantity::NextTokenShare
+                    | Quantity::FirstTokenSpeedup
+                    | Quantity::NextTokenSpeedup
+                    | Quantity::IterationSaving => {
+                        Job::Prediction(Box::new(deployment(experiment, place, design, set)?), design.into())
+                    }
                     _ => {
                         let request = request(experiment, catalog, design, set, point.size)?;
                         request.scenario.refuse_training()?;
@@ -441,6 +490,35 @@ fn tenancy(
         tenancy.memory_units.fill(1);
     }
     Ok((tenancy, policy))
+}
+
+/// The deployment of an experiment, with these keys. Two of them are short: `deployment` names another preset, and a `case` such as
+/// `llama2-7b 8x512` sets the model, the batch and the prompt.
+fn deployment(
+    experiment: &Experiment,
+    place: &str,
+    design: &str,
+    set: &Table,
+) -> Result<Deployment, ScenarioError> {
+    let mut set = set.clone();
+    let mut taken = |key: &str| set.remove(key).and_then(|value| value.as_str().map(str::to_owned));
+    let [preset, case] = [taken("deployment"), taken("case")];
+    let mut document = Deployment::document(preset.as_deref().unwrap_or(&experiment.fabric))?;
+    document.merge(&experiment.set)?;
+    document.merge(&set)?;
+    if let Some(case) = case {
+        let parts = case.split_once(' ').and_then(|(model, shape)| Some((model, shape.split_once('x')?)));
+        let (model, (batch, prompt)) = parts.ok_or_else(|| ScenarioError::Key {
+            place: place.into(),
+            error: format!("expected a case such as \"llama2-7b 8x512\", found \"{case}\"; correct it"),
+        })?;
+        for (key, value) in [("model", model), ("inference.batch", batch), ("inference.prompt", prompt)] {
+            let value = value.parse().map_or_else(|_| value.into(), toml::Value::Integer);
+            document.set(&Override { key: key.into(), value })?;
+        }
+    }
+    document.set(&Override { key: "network.designs".into(), value: vec![design].into() })?;
+    Deployment::read(place, &document)
 }
 
 /// The mean of its jobs' times, in seconds.
@@ -522,6 +600,7 @@ fn run_all(
     order.sort_by_key(|&index| std::cmp::Reverse((runs[index].size(), index)));
     let mut measured = vec![None; runs.len()];
     let mut failed = None;
+    let known = KnownTimes::default();
     let run = |index: usize| {
         let (run, progress) = (&runs[index], &mut unless(stop));
         let result = match &run.job {
@@ -540,6 +619,10 @@ fn run_all(
                 let share = communication_share(scenario, *design, *seed, progress);
                 share.map(Outcome::Communication).map_err(Failed::Layer)
             }
+            Job::Prediction(deployment, design) => Question::new(deployment, catalog, &known)
+                .and_then(|question| question.answer(design, progress))
+                .map(|found| Outcome::Prediction(Box::new(found)))
+                .map_err(Failed::Prediction),
             Job::Tenancy(tenancy, policy) => {
                 mean_job_time(tenancy, *policy, catalog, stop).map(Outcome::Tenancy).map_err(Failed::Tenancy)
             }
@@ -575,6 +658,10 @@ fn checked(
             | Failed::Layer(LayerError::Stopped(_))
             | Failed::Tenancy(TenancyError::Stopped(_)),
         ) => Ok(None),
+        Err(Failed::Prediction(error)) if error.is_stop() => Ok(None),
+        Err(Failed::Prediction(error)) => {
+            Err(ReproduceError::Prediction { experiment, figure, error: Box::new(error) })
+        }
         Err(Failed::Tenancy(error)) => {
             Err(ReproduceError::Tenancy { experiment, figure, error: Box::new(error) })
         }

@@ -21,7 +21,23 @@ pub(crate) enum NoTime {
 }
 
 /// The longest vector that is simulated at its own length where all frames arrive.
-const LONGEST: ByteCount = ByteCount::new(16 << 20);
+pub(crate) const LONGEST: ByteCount = ByteCount::new(16 << 20);
+
+/// Whether a vector twice as long repeats what half of it does: no frame is lost or marked, and nobody else sends.
+pub(crate) fn is_steady(request: &Request) -> bool {
+    let faults = &request.scenario.faults;
+    faults.loss.is_none() && faults.congestion == Default::default() && request.background.is_none()
+}
+
+/// What a line through two lengths and their times says of another, which is not shorter than the first.
+pub(crate) fn along(line: [(ByteCount, Duration); 2], size: ByteCount) -> Duration {
+    let [(from, short), (to, long)] = line;
+    // A longer vector that takes less time is one of a few packets: nothing is continued below what is known.
+    let more = if long > short { long - short } else { Duration::ZERO };
+    let picos = u128::from(more.as_picos()) * u128::from((size - from).bytes());
+    let picos = picos / u128::from((to - from).bytes().max(1));
+    short + Duration::from_picos(u64::try_from(picos).unwrap_or(u64::MAX))
+}
 
 /// How long collectives take.
 pub(crate) struct Times<'a, 'b> {
@@ -38,9 +54,7 @@ pub(crate) struct Times<'a, 'b> {
 impl<'a, 'b> Times<'a, 'b> {
     /// Of a request, whose collective and size are of no account.
     pub(crate) fn new(request: &'a Request, progress: ProgressFn<'b>) -> Self {
-        let faults = &request.scenario.faults;
-        let is_steady =
-            faults.loss.is_none() && faults.congestion == Default::default() && request.background.is_none();
+        let is_steady = is_steady(request);
         Self { request, progress, is_steady, known: BTreeMap::new(), steps: 0 }
     }
 
@@ -60,10 +74,9 @@ impl<'a, 'b> Times<'a, 'b> {
             return self.simulated(collective, size);
         }
         let half = LONGEST / 2;
-        let [short, long] = [self.simulated(collective, half)?, self.simulated(collective, LONGEST)?];
-        let picos = u128::from((long - short).as_picos()) * u128::from((size - LONGEST).bytes());
-        let more = u64::try_from(picos / u128::from(half.bytes())).unwrap_or(u64::MAX);
-        Ok(long + Duration::from_picos(more))
+        let line = [half, LONGEST].map(|size| Ok((size, self.simulated(collective, size)?)));
+        let [short, long] = line;
+        Ok(along([short?, long?], size))
     }
 
     fn simulated(&mut self, collective: Collective, size: ByteCount) -> Result<Duration, NoTime> {

@@ -20,6 +20,7 @@ mod links;
 mod one_address;
 mod operate;
 mod ports;
+mod predictions;
 mod processes;
 mod progress;
 mod results;

@@ -24,6 +24,7 @@ mod mesh;
 mod multiwrite_networks;
 mod packet_fabric;
 mod planes;
+mod predictions;
 mod published;
 mod reproduce;
 #[path = "../common/requests.rs"]

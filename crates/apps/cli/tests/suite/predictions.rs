@@ -1,0 +1,97 @@
+//! `predict` and `model`, as scripts see them.
+
+use crate::simulations::{error, json, quincunx};
+use serde_json::Value;
+
+const SMALL: [&str; 8] = ["predict", "scin-llama2", "--model", "llama2-7b", "--batch", "1", "--prompt", "16"];
+
+fn rows(arguments: &[&str]) -> Vec<Value> {
+    let output = quincunx(&[arguments, &["--json"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    json(&output)["rows"].as_array().expect("rows").clone()
+}
+
+fn refused(arguments: &[&str], part: &str) {
+    let output = quincunx(arguments);
+    let line = error(&output);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {line}");
+    assert!(line.contains(part) && line.trim_end().lines().count() == 1, "{arguments:?}: {line}");
+}
+
+#[test]
+fn speedups_are_over_the_design_that_is_named_first() {
+    let found = rows(&[&SMALL[..], &["--fresh", "--design", "ring,scin"]].concat());
+    let [ring, scin] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((&ring["ttft_speedup"], &scin["baseline"]), (&Value::from(1.0), &Value::from("ring")));
+    let of = |row: &Value, key: &str| row[key].as_f64().expect("a number");
+    assert!((of(ring, "tpot_ms") / of(scin, "tpot_ms") / of(scin, "tpot_speedup") - 1.0).abs() < 1e-9);
+    assert!(of(scin, "tpot_speedup") > 1.1);
+    // Two sums a layer, and no others.
+    assert_eq!(scin["exchanges"][0]["times"], 64);
+    assert_eq!(scin["prefill_computation"], "between measured");
+}
+
+#[test]
+fn a_sweep_has_a_row_for_each_combination_of_values_and_each_design() {
+    let sweep =
+        ["--fresh", "--design", "scin", "--sweep", "inference.batch=1,2", "--sweep", "products=fp16,fp8"];
+    let found = rows(&[&SMALL[..], &sweep].concat());
+    let of = |row: &Value| (row["inference.batch"].clone(), row["products"].clone());
+    let keys: Vec<_> = found.iter().map(of).collect();
+    let expected = [("1", "fp16"), ("1", "fp8"), ("2", "fp16"), ("2", "fp8")];
+    assert_eq!(keys, expected.map(|(batch, products)| (Value::from(batch), Value::from(products))));
+    assert!(found[0]["tpot_ms"].as_f64() > found[1]["tpot_ms"].as_f64(), "half the bytes");
+}
+
+#[test]
+fn a_design_that_is_not_for_the_network_is_refused() {
+    refused(&[&SMALL[..], &["--design", "epic-2"]].concat(), "epic-2");
+    refused(&[&SMALL[..], &["--set", "network.set.link.colour=red"]].concat(), "colour");
+    refused(&[&SMALL[..], &["--sweep", "products"]].concat(), "expected KEY=A,B,C in --sweep");
+    refused(&[&SMALL[..], &["--tp", "4"]].concat(), "expected a network of 4 ranks");
+    refused(&["predict", "nowhere"], "expected a deployment: epic-gpt3-13b,");
+    refused(&["predict", "scin-llama2", "--model", "gpt-9"], "expected a language model (");
+}
+
+#[test]
+fn a_model_is_shown_with_every_collective_of_a_step() {
+    let output =
+        quincunx(&["model", "show", "llama2-70b", "--tp", "8", "--batch", "8", "--length", "1024", "--json"]);
+    let found = json(&output);
+    assert_eq!(found["model"]["parameters"], 68_976_648_192_u64);
+    let [prefill, decode] = [0, 1].map(|row| found["rows"][row]["bytes"].as_u64());
+    assert_eq!((prefill, decode), (Some(128 << 20), Some(128 << 10)));
+    refused(
+        &["model", "show", "llama2-70b", "--tp", "7"],
+        "expected a `tp` that divides the attention heads",
+    );
+    refused(&["model", "show", "llama2-70b", "--batch", "0"], "found 0 and 2048");
+    refused(&["model", "show", "gpt2", "--train", "--dp", "3", "--batch", "4"], "in multiples of 3 replicas");
+}
+
+#[test]
+fn what_one_call_has_simulated_the_next_one_knows() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("kept-times");
+    drop(std::fs::remove_dir_all(&folder));
+    let ask = || {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_quincunx"))
+            .args(SMALL)
+            .args(["--design", "scin", "--csv"])
+            .env("XDG_CACHE_HOME", &folder)
+            .output()
+            .expect("the command runs");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let first = ask();
+    let kept: Vec<_> = std::fs::read_dir(folder.join("quincunx")).expect("a folder").flatten().collect();
+    let [file] = &kept[..] else { panic!("{kept:?}") };
+    let lines = std::fs::read_to_string(file.path()).expect("text");
+    assert_eq!(lines.lines().count(), 2, "a prompt's length and a token's");
+    // As if they had taken a second each: whoever believes it does not simulate.
+    let slow: String = lines
+        .lines()
+        .map(|line| format!("{}\t1000000000000\n", line.rsplit_once('\t').expect("a time").0))
+        .collect();
+    std::fs::write(file.path(), slow).expect("written");
+    assert_ne!(ask(), first);
+}

@@ -1,0 +1,88 @@
+//! Deployments as files.
+
+use quincunx_language::{Deployment, Source, Split};
+use quincunx_scenario::{Document, Override};
+
+const FILE: &str = r#"
+model = "llama2-7b"
+[split]
+tp = 8
+[network]
+fabric = "scin-dgx8"
+designs = ["ring", "scin"]
+[inference]
+batch = 1
+prompt = 128
+"#;
+
+fn read(changes: &[&str]) -> Result<Deployment, String> {
+    let mut document = Document::parse("file", FILE).unwrap();
+    for change in changes {
+        document.set(&change.parse::<Override>().unwrap()).unwrap();
+    }
+    Deployment::read("file", &document).map_err(|error| error.to_string())
+}
+
+#[test]
+fn every_preset_can_be_read_and_its_model_split() {
+    for name in Deployment::presets() {
+        let deployment = Deployment::find(&name, &[]).unwrap();
+        let model = deployment.decoder().unwrap();
+        deployment.timing().unwrap();
+        assert!(deployment.memory(&model).all().bytes() > 0, "{name}");
+    }
+}
+
+#[test]
+fn what_is_not_said_is_an_accelerator_of_the_project_with_products_of_sixteen_bits() {
+    let deployment = read(&[]).unwrap();
+    assert_eq!(deployment.split, Split { tp: 8, ..Split::default() });
+    let timing = deployment.timing().unwrap();
+    assert_eq!(timing.profile, None);
+    let inference = deployment.inference.unwrap();
+    let (_, source) =
+        timing.layer(&deployment.decoder().unwrap(), &deployment.split, inference.decode()).unwrap();
+    assert_eq!(source, Source::Roofline);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_in_a_line() {
+    for (change, expected) in [
+        ("inference.batch=0", "expected a batch and tokens of one or more"),
+        ("inference.prompt=9000000000", "4294967296 together at most"),
+        ("inference.answer=3", "unknown field `answer`"),
+        ("training.batch=0", "missing field `sequence`"),
+        ("products=fp4", "unknown variant `fp4`"),
+        ("split.tp=-1", "invalid value"),
+    ] {
+        let error = read(&[change]).unwrap_err();
+        assert!(error.contains(expected) && !error.contains('\n'), "{change}: {error}");
+    }
+    let replicas = ["training.batch=6", "training.sequence=128", "split.dp=4"];
+    assert!(
+        read(&replicas).unwrap_err().contains("in multiples of 4 replicas with 1 sequences each, found 6")
+    );
+    let split = read(&["split.tp=3"]).unwrap().decoder().unwrap_err();
+    assert!(split.contains("found 3 for 32; choose another"), "{split}");
+    assert!(read(&["gpu=b9000"]).unwrap().timing().unwrap_err().contains("found \"b9000\""));
+    let profile = read(&["profile=nowhere.json"]).unwrap().timing().unwrap_err();
+    assert!(
+        profile.starts_with("expected a profile (h100, h200) or a file, found nowhere.json"),
+        "{profile}"
+    );
+    let fp8 = read(&["gpu=a100", "products=fp8"]).unwrap().timing().unwrap_err();
+    assert!(fp8.contains("the accelerator has none of 8"), "{fp8}");
+}
+
+#[test]
+fn a_model_that_does_not_fit_is_refused_with_what_takes_its_memory() {
+    let deployment = read(&["model=llama2-70b", "split.tp=1", "gpu=h100"]).unwrap();
+    let capacity = deployment.timing().unwrap().accelerator.capacity;
+    let error = deployment.fits(&deployment.decoder().unwrap(), capacity).unwrap_err();
+    assert!(
+        error.starts_with("expected llama2-70b in 80 GB of an accelerator, found 138 GB (weights 138,"),
+        "{error}"
+    );
+    let eight = read(&["model=llama2-70b", "gpu=h100"]).unwrap();
+    assert!(eight.fits(&eight.decoder().unwrap(), capacity).is_ok());
+}

@@ -1,0 +1,158 @@
+//! Steps of language models whose collectives are simulated.
+
+use quincunx_collective::Collective;
+use quincunx_designs::CATALOG;
+use quincunx_language::Deployment;
+use quincunx_scenario::{Document, Override};
+use quincunx_sim::{KnownTimes, Outputs, Prediction, PredictionError, Question, ignore_progress, measure};
+
+use crate::requests::{lengths, request, scenario};
+
+const FILE: &str = r#"
+model = "llama2-7b"
+profile = "h200"
+[split]
+tp = 8
+[network]
+fabric = "scin-dgx8"
+designs = ["ring", "nvls", "scin", "scin-inq"]
+[inference]
+batch = 1
+prompt = 128
+"#;
+
+fn deployment(changes: &[&str]) -> Deployment {
+    let mut document = Document::parse("file", FILE).unwrap();
+    for change in changes {
+        document.set(&change.parse::<Override>().unwrap()).unwrap();
+    }
+    Deployment::read("file", &document).unwrap()
+}
+
+fn predict(changes: &[&str], design: &str, known: &KnownTimes) -> Result<Prediction, PredictionError> {
+    let deployment = deployment(changes);
+    Question::new(&deployment, CATALOG, known)?.answer(design, &mut ignore_progress)
+}
+
+/// Microseconds of a sum of a prompt of so many tokens of 8 KiB, predicted.
+fn sum(design: &str, tokens: u64, known: &KnownTimes) -> f64 {
+    let found = predict(&[&format!("inference.prompt={tokens}")], design, known).unwrap();
+    found.inference.unwrap().prefill.exchanges[0].1.as_micros_f64()
+}
+
+#[test]
+fn a_length_between_simulated_ones_takes_what_its_own_simulation_takes() {
+    let known = KnownTimes::default();
+    let on = scenario("scin-dgx8", &[]);
+    for design in ["ring", "nvls", "scin", "scin-inq"] {
+        // 24, 88 and 384 KiB, of values of 16 bits, which no design's time depends on.
+        for tokens in [3, 11, 48] {
+            let alone = lengths(request(&on, design, Collective::AllReduce, tokens * 8192));
+            let alone = measure(&alone, Outputs::default(), &mut ignore_progress).unwrap();
+            let error = sum(design, tokens, &known) / alone.time.as_micros_f64() - 1.0;
+            assert!(error.abs() < 0.03, "{design}, {tokens} tokens: {error:.3}");
+        }
+    }
+}
+
+#[test]
+fn what_is_known_is_not_simulated_again_and_comes_out_the_same() {
+    let known = KnownTimes::default();
+    let first = predict(&[], "scin", &known).unwrap();
+    assert_eq!(known.len(), 2, "1 MiB of a prompt, 8 KiB of a token");
+    // Bits on links that nobody could simulate in that time.
+    let mut stop = |_| std::ops::ControlFlow::Break(());
+    let read = KnownTimes::read(&(known.text() + "a line without time\n"));
+    let asked = deployment(&[]);
+    let again = Question::new(&asked, CATALOG, &read).unwrap().answer("scin", &mut stop).unwrap();
+    assert_eq!((again, read.len()), (first, 2));
+}
+
+#[test]
+fn another_link_another_design_and_another_length_are_not_the_same() {
+    let known = KnownTimes::default();
+    let of = |changes: &[&str], design| {
+        predict(changes, design, &known).unwrap().inference.unwrap().prefill.communication
+    };
+    let base = of(&[], "scin");
+    let others = [
+        of(&["network.set.link.rate=50GB/s"], "scin"),
+        of(&["network.set.isa.waves=1"], "scin"),
+        of(&[], "ring"),
+        of(&["inference.prompt=256"], "scin"),
+    ];
+    assert!(others.iter().all(|&other| other > base), "{base} {others:?}");
+}
+
+#[test]
+fn prompts_may_run_by_one_design_and_answers_by_another() {
+    let known = KnownTimes::default();
+    let of = |design| predict(&[], design, &known).unwrap().inference.unwrap();
+    let [both, quantized, plain] = ["scin-inq/scin", "scin-inq", "scin"].map(of);
+    assert_eq!((both.prefill, both.decode), (quantized.prefill, plain.decode));
+}
+
+#[test]
+fn answers_gain_less_the_longer_what_they_look_at() {
+    // SCIN 4.5: the sum of a token does not grow with the prompt, attention does.
+    let known = KnownTimes::default();
+    let gain = |length: u64| {
+        let changes = ["inference.batch=16".to_owned(), format!("inference.context={length}")];
+        let changes: Vec<&str> = changes.iter().map(String::as_str).collect();
+        let of = |design| predict(&changes, design, &known).unwrap().inference.unwrap().decode.time();
+        of("ring").as_secs_f64() / of("scin").as_secs_f64()
+    };
+    let gains = [128, 1024, 4096].map(gain);
+    assert!(gains.is_sorted_by(|more, less| more > less), "{gains:?}");
+}
+
+#[test]
+fn a_group_of_another_size_than_its_network_is_refused() {
+    let error = predict(&["split.tp=4"], "scin", &KnownTimes::default()).unwrap_err().to_string();
+    let expected = "expected a network of 4 ranks for the tensor groups of llama2-7b, found 8 on scin-dgx8";
+    assert!(error.starts_with(expected), "{error}");
+    assert_eq!(predict(&["split.tp=1"], "scin", &KnownTimes::default()).unwrap().design, "scin");
+}
+
+#[test]
+fn stages_pass_activations_on_at_the_rate_of_their_links() {
+    let found = predict(&["split.tp=1", "split.pp=4"], "ring", &KnownTimes::default()).unwrap();
+    let prefill = found.inference.unwrap().prefill;
+    // 1 MiB at 450 GB/s and twice 250 ns, three times.
+    let micros = 3.0 * (1_048_576.0 / 450e3 + 0.5);
+    assert!((prefill.communication.as_micros_f64() - micros).abs() < 0.01, "{}", prefill.communication);
+}
+
+#[test]
+fn replicas_add_up_on_the_network_and_layers_within_a_server() {
+    let mut document = Document::parse("file", TRAINING).unwrap();
+    document.set(&"training.micro_batch=4".parse::<Override>().unwrap()).unwrap();
+    let asked = Deployment::read("file", &document).unwrap();
+    let known = KnownTimes::default();
+    let question = Question::new(&asked, CATALOG, &known).unwrap();
+    let [ring, epic] = ["ring", "epic-2"]
+        .map(|design| question.answer(design, &mut ignore_progress).unwrap().training.unwrap());
+    assert_eq!((ring.compute, ring.within), (epic.compute, epic.within));
+    // Four hosts send 2 x 3 / 4 of a vector each in a ring, and once to the switch: half of S/B is saved, S the gradients after TP.
+    let gradients = question.model().share(&asked.split)[0] as f64 * 16.0;
+    let saved = (ring.exposed - epic.exposed).as_secs_f64() / (gradients / 100e9);
+    assert!(saved > 0.47 && saved < 0.56, "{saved}");
+}
+
+const TRAINING: &str = r#"
+model = "gpt2"
+[split]
+tp = 2
+dp = 4
+[network]
+fabric = "star-4"
+designs = ["ring", "epic-2"]
+[scale_up]
+fabric = "scin-dgx8"
+set = { accelerators = 2 }
+designs = ["ring"]
+[training]
+batch = 16
+sequence = 128
+overlap = false
+"#;
