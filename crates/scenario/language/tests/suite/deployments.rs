@@ -62,6 +62,8 @@ fn what_makes_no_sense_is_refused_in_a_line() {
     assert!(
         read(&replicas).unwrap_err().contains("in multiples of 4 replicas with 1 sequences each, found 6")
     );
+    let parts = ["training.batch=6", "training.sequence=128", "training.micro_batch=4"];
+    assert!(read(&parts).unwrap_err().contains("1 replicas with 4 sequences each, found 6"));
     let split = read(&["split.tp=3"]).unwrap().decoder().unwrap_err();
     assert!(split.contains("found 3 for 32; choose another"), "{split}");
     assert!(read(&["gpu=b9000"]).unwrap().timing().unwrap_err().contains("found \"b9000\""));
@@ -83,6 +85,23 @@ fn a_model_that_does_not_fit_is_refused_with_what_takes_its_memory() {
         error.starts_with("expected llama2-70b in 80 GB of an accelerator, found 138 GB (weights 138,"),
         "{error}"
     );
+    let memory = deployment.memory(&deployment.decoder().unwrap());
+    assert_eq!(
+        deployment.fits(&deployment.decoder().unwrap(), Some(memory.all())),
+        Ok(memory),
+        "to the byte"
+    );
     let eight = read(&["model=llama2-70b", "gpu=h100"]).unwrap();
     assert!(eight.fits(&eight.decoder().unwrap(), capacity).is_ok());
+}
+
+#[test]
+fn memory_is_that_of_the_phase_with_more_tokens() {
+    let kept = |prompt: &str, context: &str| {
+        let deployment = read(&[prompt, context]).unwrap();
+        deployment.memory(&deployment.decoder().unwrap()).kept.bytes()
+    };
+    let tokens = |count: u64| count * 2 * 4 * 128 * 32 * 2;
+    assert_eq!(kept("inference.prompt=4096", "inference.context=16"), tokens(4096));
+    assert_eq!(kept("inference.prompt=16", "inference.context=4096"), tokens(4096));
 }

@@ -110,3 +110,11 @@ fn replicas_with_the_same_experts_alone_exchange_their_gradients() {
     let experts = 2 * model.routed_parameters() / 8;
     assert_eq!(data, [("gradients", 16, common), ("gradients of experts", 2, experts)]);
 }
+
+#[test]
+fn with_sequence_parallelism_a_stage_sends_its_share_of_the_tokens() {
+    let split = Split { tp: 8, pp: 2, sequence_parallel: true, ..Split::default() };
+    let found = exchanges(&model("llama2-7b"), &split, PROMPT);
+    let [.., last] = told(&found)[..] else { panic!("{found:?}") };
+    assert_eq!(last, (Group::Pipeline, None, 2 * 8 * 1024 * 4096 / 8, 1));
+}

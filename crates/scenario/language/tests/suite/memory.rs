@@ -63,6 +63,13 @@ fn what_does_not_divide_is_refused() {
         heads,
         "expected a `tp` that divides the attention heads of llama2-70b, found 7 for 64; choose another"
     );
+    let odd = r#"{"model_type":"llama","hidden_size":64,"num_hidden_layers":2,"num_attention_heads":4,"intermediate_size":90,"vocab_size":9}"#;
+    let odd = Decoder::parse("odd", "config.json", odd).unwrap();
+    let ffn = Split { tp: 4, ..split }.check(&odd).unwrap_err();
+    assert_eq!(
+        ffn,
+        "expected a `tp` that divides the values inside the FFN of odd, found 4 for 90; choose another"
+    );
     assert!(refused("qwen2.5-7b", Split { tp: 7, ..split }).contains("the 4 heads of keys"));
     assert!(refused("llama2-7b", Split { pp: 33, ..split }).contains("at most 32 stages"));
     assert!(refused("llama2-7b", Split { pp: 8, interleave: 5, ..split }).contains("at most 32 stages"));
@@ -75,4 +82,37 @@ fn what_does_not_divide_is_refused() {
     assert!(refused("llama2-7b", Split { zero: 4, ..split }).contains("`zero` of 0 to 3"));
     assert_eq!(Split { tp: 8, pp: 3, dp: 5, ..split }.check(&model("llama2-70b")), Ok(()));
     assert_eq!(Split { pp: 3, ..split }.layers(&model("llama2-70b")), 27, "the longest of 27, 27 and 26");
+}
+
+#[test]
+fn experts_that_are_together_are_split_and_those_that_are_apart_are_whole() {
+    let model = model("mixtral-8x7b");
+    let experts = |split: Split| model.share(&split)[1];
+    assert_eq!(experts(Split { tp: 8, ..Split::default() }), model.routed_parameters() / 8);
+    assert_eq!(experts(Split { tp: 8, ep: 4, ..Split::default() }), model.routed_parameters() / 4);
+}
+
+#[test]
+fn the_first_of_several_stages_has_one_of_both_tables() {
+    let model = model("llama2-7b");
+    let common = |pp| model.share(&Split { pp, ..Split::default() })[0];
+    assert_eq!(common(1), model.parameters());
+    assert_eq!(common(2), model.common_parameters() / 2 + 32000 * 4096);
+}
+
+#[test]
+fn a_stage_keeps_what_its_own_layers_need() {
+    let of = |pp| {
+        let split = Split { pp, ..Split::default() };
+        let phase = Phase::Decode { batch: 4, length: 1000 };
+        Memory::of_inference(&model("llama2-7b"), &split, phase, Products::Fp16).kept.bytes()
+    };
+    assert_eq!(of(4), of(1) / 4);
+    // Of two microbatches no more are under way, however many stages there are.
+    let of = |batch| {
+        let setup = TrainingSetup { batch, sequence: 2048, micro_batch: 1, overlap: true };
+        let split = Split { pp: 4, ..Split::default() };
+        Memory::of_training(&model("llama2-7b"), &split, &setup).activations.bytes()
+    };
+    assert_eq!((of(2), of(8)), (of(4) / 2, of(4)));
 }

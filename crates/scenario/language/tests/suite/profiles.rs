@@ -108,3 +108,18 @@ fn what_is_no_profile_of_layers_is_refused_in_a_line() {
         assert!(error.starts_with("p: ") && error.contains(expected) && !error.contains('\n'), "{error}");
     }
 }
+
+#[test]
+fn a_layer_over_four_is_none_over_eight() {
+    let file: serde_json::Value = serde_json::from_str(LayerProfile::text("h200").unwrap()).unwrap();
+    let row = file["rows"].as_array().unwrap().iter().find(|row| {
+        (&row["model"], &row["tp"], &row["phase"], &row["batch"], &row["length"], &row["gemm"])
+            == (&"llama2-7b".into(), &4.into(), &"prefill".into(), &8.into(), &1024.into(), &"fp16".into())
+    });
+    let [four, eight] = [4, 8].map(|tp| micros(&h200(), "llama2-7b", tp, PROMPT, Launches::Graph).unwrap().0);
+    assert!((four - row.unwrap()["layer"].as_f64().unwrap()).abs() < 1e-6 && four > 1.5 * eight);
+    let between = Phase::Decode { batch: 96, length: 2048 };
+    let [four, eight] =
+        [4, 8].map(|tp| micros(&h200(), "llama2-7b", tp, between, Launches::Graph).unwrap().0);
+    assert!(four > 1.3 * eight, "{four} {eight}");
+}

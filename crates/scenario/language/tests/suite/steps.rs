@@ -38,6 +38,8 @@ fn a_prompt_waits_for_every_sum() {
     let quiet = infer(&model(), &split, &timing(), phase, each(Group::Tensor, 0)).unwrap();
     assert_eq!(quiet.compute, found.compute);
     assert_eq!(quiet.share(), 0.0);
+    let layers = timing().layers(&model(), &split, phase, 32).unwrap().0;
+    assert_eq!(found.compute, layers + timing().head(&model(), &split, 1).unwrap());
 }
 
 #[test]
@@ -80,6 +82,9 @@ fn gradients_are_exchanged_behind_the_last_backward_pass_or_beside_it() {
     assert_eq!(of(true, 1000).exposed, Duration::from_millis(1) / 32);
     // A backward pass is two thirds of a microbatch's time.
     let beside = of(true, 0).compute / 8 * 2 / 3;
+    // A little longer than that: all but the last layer's is hidden.
+    let micros = beside.as_nanos() / 1000 * 65 / 64;
+    assert_eq!(of(true, micros).exposed, Duration::from_micros(micros) / 32);
     let long = of(true, 10_000_000);
     let hidden = long.replicas - long.exposed;
     let error = hidden.as_secs_f64() / beside.as_secs_f64() - 1.0;

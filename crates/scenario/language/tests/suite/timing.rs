@@ -113,3 +113,39 @@ fn an_accelerator_without_products_of_eight_bits_refuses_them() {
     let unknown = Accelerator::find("b9000").unwrap_err().to_string();
     assert!(unknown.starts_with("expected an accelerator (v100, a100, h100, h200)"), "{unknown}");
 }
+
+#[test]
+fn the_first_layers_of_a_model_with_experts_may_have_none() {
+    let timing = Timing { profile: None, ..timing("h200", Products::Fp16) };
+    let model = Decoder::find("deepseek-v3").unwrap();
+    let dense = Decoder { experts: None, ..model.clone() };
+    let split = Split { tp: 8, ep: 8, ..Split::default() };
+    let layer = |model: &Decoder| timing.layer(model, &split, TOKEN).unwrap().0;
+    let layers = |count| timing.layers(&model, &split, TOKEN, count).unwrap().0;
+    assert_eq!(layers(61), layer(&model) * 58 + layer(&dense) * 3);
+    // The longest of four stages is not the first.
+    assert_eq!(layers(16), layer(&model) * 16);
+}
+
+#[test]
+fn what_lies_between_products_is_shared_with_sequence_parallelism() {
+    let model = Decoder::find("llama2-7b").unwrap();
+    let bytes = |sequence_parallel| {
+        let split = Split { tp: 8, sequence_parallel, ..Split::default() };
+        let all = kernels(&model, &split, PROMPT, Products::Fp16);
+        let of = |name| all.iter().find(|kernel| kernel.name == name).unwrap().bytes;
+        [of("norm"), of("add"), of("activation"), of("out")]
+    };
+    let [norm, add, activation, out] = bytes(false);
+    assert_eq!(bytes(true), [norm / 8.0, add / 8.0, activation, out]);
+}
+
+#[test]
+fn with_more_accelerators_than_heads_of_keys_each_has_one() {
+    let model = Decoder::find("llama2-70b").unwrap();
+    let split = Split { tp: 16, ..Split::default() };
+    let all = kernels(&model, &split, Phase::Decode { batch: 1, length: 1 }, Products::Fp16);
+    let product = all.iter().find(|kernel| kernel.name == "qkv").unwrap();
+    // Four heads of queries, one of keys and one of values.
+    assert_eq!(product.operations, 2.0 * f64::from(8192 * (4 + 2) * 128));
+}
