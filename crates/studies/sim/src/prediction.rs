@@ -89,11 +89,6 @@ impl PredictionError {
     pub fn is_stop(&self) -> bool {
         matches!(self, Self::Run { error, .. } if matches!(**error, MeasureError::Stopped(_)))
     }
-
-    /// Whether this design is not for that network or this collective, where another may be.
-    pub fn is_refusal(&self) -> bool {
-        matches!(self, Self::Run { error, .. } if error.is_refusal())
-    }
 }
 
 /// Times of collectives by what decides them, so that none is simulated twice.
