@@ -37,6 +37,7 @@ mod out;
 mod perf;
 mod ports;
 mod predict;
+mod predicted;
 mod progress;
 mod report;
 mod reproduce;

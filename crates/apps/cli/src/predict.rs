@@ -2,21 +2,20 @@
 
 use clap::Args;
 use quincunx_design::Catalog;
-use quincunx_language::{Deployment, Inference, Phase, PhaseTime, TrainingTime};
+use quincunx_language::Deployment;
 use quincunx_scenario::Override;
 use quincunx_sim::{Prediction, PredictionError, Question};
-use quincunx_units::Duration;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::ops::ControlFlow;
 
 use crate::Failure;
 use crate::interrupt::{self, is_set};
 use crate::kept::Kept;
 use crate::out::say;
+use crate::predicted::{Case, Row, json_of, show};
 use crate::progress::{bar, position};
 use crate::results::{Printed, envelope};
 use crate::sweeps::run_all;
-use crate::table::{Align, table};
 
 /// `quincunx predict`.
 #[derive(Args)]
@@ -24,17 +23,20 @@ use crate::table::{Align, table};
   quincunx predict scin-llama2
   quincunx predict scin-llama2 --model llama2-7b --batch 1 --prompt 128 --set products=fp8
   quincunx predict scin-llama2 --model ./config.json --tp 8 --set profile=my-gpu.json
+  quincunx predict serving-llama2 --sweep serving.load=0.5,1,2,4
+  quincunx predict serving-llama2 --requests AzureLLMInferenceTrace_conv.csv --load 2.5
   quincunx predict epic-gpt3-13b --set training.overlap=true
   quincunx predict scin-llama2 --sweep inference.batch=1,8,32 --sweep network.set.link.rate=50GB/s,112.5GB/s --csv
   quincunx predict --show scin-llama2 > mine.toml               # a file to start from
 
 A step of a language model: what its accelerators compute, by measured layers where a profile has some and by a roofline elsewhere, and what they
 exchange, each collective simulated at its length on the network by the design, or continued from 16 MiB. Of inference the time to the first token
-(prompt) and from one token to the next, in which nothing hides communication; of training an iteration, with its pipeline's bubble and what
+(prompt) and from one token to the next, in which nothing hides communication; of requests that come and go both, as half of them and all but one in a
+hundred have it; of training an iteration, with its pipeline's bubble and what
 replicas exchange behind the last backward pass, or beside it (training.overlap). Speedups are over the design that is named first.
 Simulated times are kept from one call to the next, below $XDG_CACHE_HOME or ~/.cache, by all that decides them and by the program's build.
 
-Presets: scin-llama2 (inference), epic-gpt3-13b, epic-gpt3-175b, epic-llama-7b, epic-llama-65b (training). Models: those that
+Presets: scin-llama2 (inference), serving-llama2 (requests), epic-gpt3-13b, epic-gpt3-175b, epic-llama-7b, epic-llama-65b (training). Models: those that
 `quincunx model list` has, or the config.json of another.")]
 pub(crate) struct Predict {
     /// A preset or a file
@@ -52,6 +54,12 @@ pub(crate) struct Predict {
     /// Tokens of a prompt; short for --set inference.prompt
     #[arg(long)]
     prompt: Option<u32>,
+    /// Requests that come and go: conversations, or a trace of Azure's or BurstGPT's; short for --set serving.requests
+    #[arg(long, value_name = "NAME|FILE")]
+    requests: Option<String>,
+    /// How many times as fast as recorded they come; short for --set serving.load
+    #[arg(long)]
+    load: Option<f64>,
     /// A preset, a shape or a file of a fabric; short for --set network.fabric
     #[arg(long)]
     fabric: Option<String>,
@@ -72,19 +80,6 @@ pub(crate) struct Predict {
     /// Print a preset as a file, and predict nothing
     #[arg(long, value_name = "PRESET", exclusive = true)]
     show: Option<String>,
-}
-
-/// A deployment with the keys that differ in a sweep.
-struct Case {
-    keys: Vec<(String, String)>,
-    deployment: Deployment,
-}
-
-/// What a case came to by a design.
-struct Row {
-    case: usize,
-    prediction: Prediction,
-    baseline: Prediction,
 }
 
 impl Predict {
@@ -180,6 +175,8 @@ impl Predict {
             ("split.tp", number(self.tp)),
             ("inference.batch", number(self.batch)),
             ("inference.prompt", number(self.prompt)),
+            ("serving.requests", self.requests.clone()),
+            ("serving.load", self.load.map(|load| format!("{load:?}"))),
             ("network.fabric", self.fabric.clone()),
         ];
         let mut changes = Vec::new();
@@ -195,202 +192,5 @@ impl Predict {
             changes.push(format!("{key}={value}").parse().map_err(Failure::input)?);
         }
         Ok(changes)
-    }
-}
-
-fn milliseconds(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e3
-}
-
-fn ratio(before: Duration, now: Duration) -> f64 {
-    before.as_secs_f64() / now.as_secs_f64()
-}
-
-fn json_of(row: &Row, case: &Case, question: &Question<'_>) -> Value {
-    let Row { prediction, baseline, .. } = row;
-    let mut object =
-        json!({ "design": prediction.design, "model": question.model().name, "baseline": baseline.design });
-    for (key, value) in &case.keys {
-        object[key] = value.clone().into();
-    }
-    if let (Some(found), Some(before), Some(asked)) =
-        (&prediction.inference, &baseline.inference, case.deployment.inference)
-    {
-        let decode = found.decode.time();
-        object["batch"] = asked.batch.into();
-        object["prompt"] = asked.prompt.into();
-        object["ttft_ms"] = milliseconds(found.prefill.time()).into();
-        object["ttft_share"] = found.prefill.share().into();
-        object["ttft_speedup"] = ratio(before.prefill.time(), found.prefill.time()).into();
-        object["tpot_ms"] = milliseconds(decode).into();
-        object["tpot_share"] = found.decode.share().into();
-        object["tpot_speedup"] = ratio(before.decode.time(), decode).into();
-        object["tokens_per_second"] = (asked.batch as f64 / decode.as_secs_f64()).into();
-        object["prefill_computation"] = found.prefill.source.name().into();
-        object["decode_computation"] = found.decode.source.name().into();
-    }
-    if let (Some(found), Some(before), Some(asked)) =
-        (&prediction.training, &baseline.training, case.deployment.training)
-    {
-        let time = found.time();
-        object["iteration_s"] = time.as_secs_f64().into();
-        object["compute_s"] = found.compute.as_secs_f64().into();
-        object["within_s"] = found.within.as_secs_f64().into();
-        object["bubble_s"] = found.bubble.as_secs_f64().into();
-        object["replicas_s"] = found.replicas.as_secs_f64().into();
-        object["exposed_s"] = found.exposed.as_secs_f64().into();
-        object["share"] = found.share().into();
-        object["tokens_per_second"] = ((asked.batch * asked.sequence) as f64 / time.as_secs_f64()).into();
-        object["saved"] = (1.0 - 1.0 / ratio(before.time(), time)).into();
-        object["computation"] = found.source.name().into();
-    }
-    object["exchanges"] = exchanges(prediction).collect();
-    object
-}
-
-/// Everything that is exchanged, for programs.
-fn exchanges(prediction: &Prediction) -> impl Iterator<Item = Value> {
-    let phases = prediction.inference.iter().flat_map(|Inference { prefill, decode }| {
-        [("prefill", &prefill.exchanges), ("decode", &decode.exchanges)]
-    });
-    let training = prediction.training.iter().map(|training| ("training", &training.exchanges));
-    phases.chain(training).flat_map(|(phase, all)| {
-        all.iter().map(move |(exchange, time)| {
-            json!({
-                "phase": phase,
-                "what": exchange.what,
-                "group": exchange.group.name(),
-                "ranks": exchange.ranks,
-                "collective": exchange.operation(),
-                "bytes": exchange.bytes.bytes(),
-                "times": exchange.times,
-                "each_us": time.as_micros_f64(),
-            })
-        })
-    })
-}
-
-/// What the computation of a phase is from, and how far off a roofline is where that can be said.
-fn computation(question: &Question<'_>, phase: Phase, source: &str) -> String {
-    let timing = question.timing();
-    let device = timing.profile.as_ref().map_or("", |profile| &profile.device);
-    if source != "roofline" {
-        return format!("{source}, {device}");
-    }
-    let model = timing.error(Some(question.model()), phase).ok().flatten();
-    match model.or_else(|| timing.error(None, phase).ok().flatten()) {
-        Some(error) => format!(
-            "roofline; against {} layers measured on {device} off by {:+.0} % in the middle, {:+.0} to {:+.0} %",
-            error.rows,
-            error.median * 1e2,
-            error.range[0] * 1e2,
-            error.range[1] * 1e2
-        ),
-        None => "roofline, held against no measurement".into(),
-    }
-}
-
-fn share(value: f64) -> String {
-    format!("{:.1} %", value * 100.0)
-}
-
-fn show(cases: &[Case], questions: &[Question<'_>], rows: &[Row]) {
-    let Some(first) = rows.first() else { return };
-    let (question, case) = (&questions[first.case], &cases[first.case]);
-    let Deployment { split, products, inference, training, .. } = &case.deployment;
-    let keys: Vec<&str> = case.keys.iter().map(|(key, _)| key.as_str()).collect();
-    let with_keys = |row: &Row, cells: Vec<String>| -> Vec<String> {
-        cases[row.case].keys.iter().map(|(_, value)| value.clone()).chain(cells).collect()
-    };
-    let columns = |titles: &[&'static str]| -> Vec<(String, Align)> {
-        let keys = keys.iter().map(|key| ((*key).to_owned(), Align::Left));
-        let rest = titles
-            .iter()
-            .map(|title| ((*title).to_owned(), if *title == "design" { Align::Left } else { Align::Right }));
-        keys.chain(rest).collect()
-    };
-    let print = |columns: Vec<(String, Align)>, rows: Vec<Vec<String>>| {
-        let columns: Vec<(&str, Align)> =
-            columns.iter().map(|(name, align)| (name.as_str(), *align)).collect();
-        say!("{}", table(&columns, &rows).trim_end());
-    };
-    // What a sweep has in a column is not said above it.
-    let model = if keys.contains(&"model") { "models" } else { question.model().name.as_str() };
-    say!(
-        "{model} over {} accelerators (tp {}, pp {}, dp {}, ep {}), {}",
-        split.accelerators(),
-        split.tp,
-        split.pp,
-        split.dp,
-        split.ep,
-        products.name()
-    );
-    if let (Some(asked), Some(found)) = (inference, &first.prediction.inference) {
-        let says = |phase, time: &PhaseTime| computation(question, phase, time.source.name());
-        say!("prompts: computation {}", says(asked.prefill(), &found.prefill));
-        say!("answers: computation {}", says(asked.decode(), &found.decode));
-        let titles = [
-            "design",
-            "batch",
-            "prompt",
-            "TTFT (ms)",
-            "network",
-            "speedup",
-            "TPOT (ms)",
-            "network",
-            "speedup",
-            "tokens/s",
-        ];
-        let cells = |row: &Row| {
-            let asked = cases[row.case].deployment.inference?;
-            let (found, before) = (row.prediction.inference.as_ref()?, row.baseline.inference.as_ref()?);
-            let [first, next] = [&found.prefill, &found.decode];
-            Some(with_keys(
-                row,
-                vec![
-                    row.prediction.design.clone(),
-                    asked.batch.to_string(),
-                    asked.prompt.to_string(),
-                    format!("{:.2}", milliseconds(first.time())),
-                    share(first.share()),
-                    format!("{:.3}", ratio(before.prefill.time(), first.time())),
-                    format!("{:.3}", milliseconds(next.time())),
-                    share(next.share()),
-                    format!("{:.3}", ratio(before.decode.time(), next.time())),
-                    format!("{:.0}", asked.batch as f64 / next.time().as_secs_f64()),
-                ],
-            ))
-        };
-        print(columns(&titles), rows.iter().filter_map(cells).collect());
-    }
-    if let (Some(asked), Some(found)) = (training, &first.prediction.training) {
-        let phase = Phase::Prefill { batch: asked.micro_batch, length: asked.sequence };
-        say!("training: computation {}", computation(question, phase, found.source.name()));
-        let titles = [
-            "design",
-            "iteration (s)",
-            "compute",
-            "within",
-            "bubble",
-            "replicas",
-            "exposed",
-            "network",
-            "saved",
-            "tokens/s",
-        ];
-        let cells = |row: &Row| {
-            let asked = cases[row.case].deployment.training?;
-            let (found, before) = (row.prediction.training.as_ref()?, row.baseline.training.as_ref()?);
-            let TrainingTime { compute, within, bubble, replicas, exposed, .. } = found;
-            let time = found.time();
-            let mut cells = vec![row.prediction.design.clone(), format!("{:.3}", time.as_secs_f64())];
-            let parts = [compute, within, bubble, replicas, exposed];
-            cells.extend(parts.map(|part| format!("{:.3}", part.as_secs_f64())));
-            cells.push(share(found.share()));
-            cells.push(share(1.0 - 1.0 / ratio(before.time(), time)));
-            cells.push(format!("{:.0}", (asked.batch * asked.sequence) as f64 / time.as_secs_f64()));
-            Some(with_keys(row, cells))
-        };
-        print(columns(&titles), rows.iter().filter_map(cells).collect());
     }
 }

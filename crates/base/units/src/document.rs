@@ -29,6 +29,10 @@ impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Text<T> {
     fn visit_i64<E: Error>(self, number: i64) -> Result<T, E> {
         self.visit_str(&number.to_string())
     }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
 }
 
 macro_rules! as_text {

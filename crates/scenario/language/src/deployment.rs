@@ -1,13 +1,15 @@
 //! A model on a cluster, as a file or a preset says it: which model, how it is split, on what it runs, and what is asked of it.
 
+use crate::serving::longest;
 use crate::{
-    Accelerator, Decoder, InferenceSetup, Launches, LayerProfile, Memory, Products, Split, Timing,
-    TrainingSetup,
+    Accelerator, Decoder, InferenceSetup, Launches, LayerProfile, Memory, Phase, Products, Request, Requests,
+    ServingSetup, Split, Timing, TrainingSetup,
 };
 use include_dir::{Dir, include_dir};
 use quincunx_scenario::{Document, Override, ScenarioError, read_text};
 use quincunx_units::ByteCount;
 use serde::Deserialize;
+use std::ops::RangeInclusive;
 use toml::Table;
 
 static PRESETS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/deployments");
@@ -41,6 +43,8 @@ pub struct Deployment {
     pub scale_up: Option<NetworkSetup>,
     /// Prompts and answers.
     pub inference: Option<InferenceSetup>,
+    /// Requests that come and go.
+    pub serving: Option<ServingSetup>,
     /// Iterations.
     pub training: Option<TrainingSetup>,
 }
@@ -60,6 +64,12 @@ pub struct NetworkSetup {
 
 /// More than anybody asks for: sizes are still counted in 64 bits.
 const MOST_TOKENS: u64 = 1 << 32;
+
+/// When the last request may come: all times are counted in 64 bits of picoseconds, with as much again for what is served late.
+const MOST_PICOS: f64 = u64::MAX as f64 / 2.0;
+
+/// How much slower and faster than they were recorded requests may come.
+const LOADS: RangeInclusive<f64> = 1e-3..=1e3;
 
 impl Deployment {
     /// The preset of that name, or the file at that path, with these keys changed.
@@ -146,10 +156,25 @@ impl Deployment {
                 ));
             }
         }
-        match (self.inference, self.training) {
-            (None, None) => Err("expected [inference] or [training], found none; say what is asked".into()),
-            _ => self.accelerator.as_ref().map_or(Ok(()), Accelerator::check),
+        if let Some(ServingSetup { load, batch, tokens, .. }) = self.serving {
+            if !(LOADS.contains(&load) && batch > 0 && tokens > 0) {
+                return Err(format!(
+                    "expected a `load` of {} to {} and a batch and tokens of one or more in [serving], found {load}, {batch} and {tokens}; correct them",
+                    LOADS.start(),
+                    LOADS.end()
+                ));
+            }
+            let Split { pp, dp, .. } = self.split;
+            if pp > 1 || dp > 1 {
+                return Err(format!(
+                    "expected one stage and one replica for [serving], found `split.pp` {pp} and `split.dp` {dp}; serve with one, and divide the load"
+                ));
+            }
         }
+        if self.inference.is_none() && self.serving.is_none() && self.training.is_none() {
+            return Err("expected [inference], [serving] or [training], found none; say what is asked".into());
+        }
+        self.accelerator.as_ref().map_or(Ok(()), Accelerator::check)
     }
 
     /// Its model, whose parts it has so many of.
@@ -194,6 +219,42 @@ impl Deployment {
         Ok(Timing { accelerator, profile, products: self.products, launches: self.launches })
     }
 
+    /// The requests that are asked for, and how many tokens there is room for.
+    ///
+    /// # Errors
+    /// If there are none, or the longest does not fit beside the model.
+    pub fn requests(
+        &self,
+        model: &Decoder,
+        capacity: Option<ByteCount>,
+    ) -> Result<Option<(Vec<Request>, u64)>, String> {
+        let Some(serving) = &self.serving else { return Ok(None) };
+        let requests = Requests::find(&serving.requests).map_err(|error| error.to_string())?.all;
+        let of = |length| {
+            Memory::of_inference(model, &self.split, Phase::Decode { batch: 1, length }, self.products)
+        };
+        let last = requests.last().map_or(0, |last| last.arrival.as_picos()) as f64;
+        if last / serving.load > MOST_PICOS {
+            return Err(format!(
+                "expected requests of {:.0} days at most, found more at a load of {}; raise `serving.load`, or cut the trace",
+                MOST_PICOS / 86400e12,
+                serving.load
+            ));
+        }
+        let (longest, each) = (longest(&requests), of(1).kept.bytes());
+        let room = match capacity {
+            None => u64::MAX,
+            Some(capacity) => capacity.bytes().saturating_sub(of(0).weights.bytes()) / each.max(1),
+        };
+        if longest > room {
+            return Err(format!(
+                "expected memory for the {longest} tokens of the longest request beside {}, found it for {room}; raise `split.tp`, or take the request out",
+                model.name
+            ));
+        }
+        Ok(Some((requests, room)))
+    }
+
     /// What each accelerator keeps, at most.
     pub fn memory(&self, model: &Decoder) -> Memory {
         let of_inference = self.inference.map(|inference| {
@@ -201,8 +262,12 @@ impl Deployment {
                 .map(|phase| Memory::of_inference(model, &self.split, phase, self.products));
             if prefill.all() > decode.all() { prefill } else { decode }
         });
+        // Of requests that come and go, what is left beside weights says how many there are at once.
+        let of_serving = self.serving.as_ref().map(|_| {
+            Memory::of_inference(model, &self.split, Phase::Decode { batch: 1, length: 0 }, self.products)
+        });
         let of_training = self.training.map(|training| Memory::of_training(model, &self.split, &training));
-        let all = of_inference.into_iter().chain(of_training);
+        let all = of_inference.into_iter().chain(of_serving).chain(of_training);
         all.max_by_key(|memory| memory.all()).unwrap_or_default()
     }
 

@@ -3,7 +3,8 @@
 //!
 //! A [`Decoder`] is a model's shape, read from its `config.json`; a [`Split`] says who has which part. [`exchanges`] are the collectives of a step with
 //! their bytes, [`Memory`] what an accelerator keeps. [`Timing`] says how long layers take: by measured rows of a [`LayerProfile`] where there are some,
-//! and by an [`Accelerator`]'s roofline elsewhere. [`infer`] and [`train`] lay computation and communication side by side. A [`Deployment`] is all of
+//! and by an [`Accelerator`]'s roofline elsewhere. [`infer`] and [`train`] lay computation and communication side by side, and [`serve`] lays
+//! iterations of [`Requests`] that come and go behind each other. A [`Deployment`] is all of
 //! it as a file.
 //!
 //! How long a collective takes, whoever calls says: nothing here knows a fabric, a design or a simulator.
@@ -19,6 +20,8 @@ mod memory;
 mod parameters;
 mod phase;
 mod profile;
+mod requests;
+mod serving;
 mod split;
 mod timing;
 mod training;
@@ -33,6 +36,8 @@ pub use kernels::{Kernel, KernelKind, kernels};
 pub use memory::Memory;
 pub use phase::{Phase, Products};
 pub use profile::{Launches, LayerProfile, LayerProfileError};
+pub use requests::{Request, Requests, RequestsError};
+pub use serving::{IterationTime, Served, ServingSetup, serve};
 pub use split::Split;
 pub use timing::{Error, Source, Timing};
 pub use training::{TrainingTime, train};

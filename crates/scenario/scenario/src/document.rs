@@ -36,7 +36,7 @@ impl Override {
 impl FromStr for Override {
     type Err = ScenarioError;
 
-    /// Whole numbers and `true`/`false` are read as such, everything else as text; the key's type decides what it means.
+    /// Numbers and `true`/`false` are read as such, everything else as text; the key's type decides what it means.
     fn from_str(text: &str) -> Result<Self, ScenarioError> {
         let wrong = || ScenarioError::Override { found: text.into() };
         let (key, value) = text.split_once('=').ok_or_else(wrong)?;
@@ -45,9 +45,13 @@ impl FromStr for Override {
             return Err(wrong());
         }
         let value = value.trim();
-        let value = match (value.parse::<i64>(), value.parse::<bool>()) {
-            (Ok(number), _) => Value::Integer(number),
-            (_, Ok(truth)) => Value::Boolean(truth),
+        // Not what `f64` reads besides: infinity and the like are texts.
+        let fraction =
+            Some(value).filter(|value| value.contains('.')).and_then(|value| value.parse::<f64>().ok());
+        let value = match (value.parse::<i64>(), value.parse::<bool>(), fraction) {
+            (Ok(number), ..) => Value::Integer(number),
+            (_, Ok(truth), _) => Value::Boolean(truth),
+            (.., Some(number)) => Value::Float(number),
             _ => Value::String(value.into()),
         };
         Ok(Self { key: key.into(), value })

@@ -11,8 +11,8 @@ use quincunx_cluster::Wiring;
 use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
 use quincunx_design::{AnyDesign, Catalog};
 use quincunx_language::{
-    AcceleratorError, Decoder, Deployment, Exchange, Group, Inference, NetworkSetup, Timing, TrainingTime,
-    infer, train,
+    AcceleratorError, Decoder, Deployment, Exchange, Group, Inference, IterationTime, NetworkSetup, Phase,
+    Request as Asked, Served, Timing, TrainingTime, infer, serve, train,
 };
 use quincunx_scenario::{Fabric, Scenario, ScenarioError};
 use quincunx_units::{ByteCount, Duration};
@@ -26,6 +26,8 @@ pub struct Prediction {
     pub design: String,
     /// Prompts and answers, if they are asked for.
     pub inference: Option<Inference>,
+    /// Requests that come and go, if they are asked for.
+    pub serving: Option<Served>,
     /// An iteration, if it is asked for.
     pub training: Option<TrainingTime>,
 }
@@ -144,6 +146,8 @@ pub struct Question<'a> {
     timing: Timing,
     network: Network,
     scale_up: Option<Network>,
+    /// What is asked, and for how many tokens there is room.
+    requests: Option<(Vec<Asked>, u64)>,
     known: &'a KnownTimes,
 }
 
@@ -275,7 +279,9 @@ impl<'a> Question<'a> {
         deployment.fits(&model, timing.accelerator.capacity).map_err(PredictionError::Deployment)?;
         let network = Network::new(&deployment.network, catalog)?;
         let scale_up = deployment.scale_up.as_ref().map(|up| Network::new(up, catalog)).transpose()?;
-        Ok(Self { deployment, model, timing, network, scale_up, known })
+        let requests =
+            deployment.requests(&model, timing.accelerator.capacity).map_err(PredictionError::Deployment)?;
+        Ok(Self { deployment, model, timing, network, scale_up, requests, known })
     }
 
     /// The model.
@@ -288,6 +294,14 @@ impl<'a> Question<'a> {
         &self.timing
     }
 
+    /// How many requests come, if they are asked for, and from the first to the last of them.
+    pub fn requests(&self) -> Option<(usize, Duration)> {
+        let (requests, _) = self.requests.as_ref()?;
+        let load = self.deployment.serving.as_ref()?.load;
+        let span = requests.last()?.arrival.as_picos() as f64 / load;
+        Some((requests.len(), Duration::from_picos(span.round() as u64)))
+    }
+
     /// The designs that are compared, in the order of the file.
     pub fn designs(&self) -> &[String] {
         &self.deployment.network.designs
@@ -298,7 +312,7 @@ impl<'a> Question<'a> {
     /// # Errors
     /// If a collective has no time, or a group has another number of ranks than its network.
     pub fn answer(&self, design: &str, progress: ProgressFn<'_>) -> Result<Prediction, PredictionError> {
-        let Deployment { split, inference, training, .. } = self.deployment;
+        let Deployment { split, inference, serving, training, .. } = self.deployment;
         let (first, second) = design.split_once('/').unwrap_or((design, design));
         let mut time = |design: &str, exchange: &Exchange| {
             let name = &self.model.name;
@@ -320,12 +334,33 @@ impl<'a> Question<'a> {
                 })?,
             }),
         };
+        let serving = match serving.as_ref().zip(self.requests.as_ref()) {
+            None => None,
+            Some((asked, (requests, room))) => {
+                // Batches and lengths come again and again.
+                let mut known: BTreeMap<(bool, u64, u64), IterationTime> = BTreeMap::new();
+                Some(serve(requests, asked, *room, |phase| {
+                    let (key, design) = match phase {
+                        Phase::Prefill { batch, length } => ((true, batch, length), first),
+                        Phase::Decode { batch, length } => ((false, batch, length), second),
+                    };
+                    if let Some(time) = known.get(&key) {
+                        return Ok::<_, PredictionError>(*time);
+                    }
+                    let found =
+                        infer(&self.model, split, &self.timing, phase, |exchange| time(design, exchange))?;
+                    let found = IterationTime { time: found.time(), communication: found.communication };
+                    known.insert(key, found);
+                    Ok(found)
+                })?)
+            }
+        };
         let training = match training {
             None => None,
             Some(asked) => {
                 Some(train(&self.model, split, &self.timing, asked, |exchange| time(first, exchange))?)
             }
         };
-        Ok(Prediction { design: design.into(), inference, training })
+        Ok(Prediction { design: design.into(), inference, serving, training })
     }
 }

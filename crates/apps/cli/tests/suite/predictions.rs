@@ -95,3 +95,35 @@ fn what_one_call_has_simulated_the_next_one_knows() {
     std::fs::write(file.path(), slow).expect("written");
     assert_ne!(ask(), first);
 }
+
+#[test]
+fn requests_that_come_faster_wait_longer_and_gain_more_by_a_faster_network() {
+    // A request each 100 ms, of 64 tokens and 16.
+    let file = std::env::temp_dir().join(format!("quincunx-requests-{}.csv", std::process::id()));
+    let lines: String = (0..40).map(|number| format!("{:.2},64,16\n", f64::from(number) / 10.0)).collect();
+    std::fs::write(&file, format!("arrival_s,prompt,answer\n{lines}")).expect("a file");
+    let path = file.display().to_string();
+    let arguments = ["--model", "llama2-7b", "--requests", &path, "--set", "serving.tokens=64", "--fresh"];
+    let sweep = ["--design", "ring,scin", "--sweep", "serving.load=0.5,16"];
+    let found = rows(&[&["predict", "serving-llama2"][..], &arguments, &sweep].concat());
+    std::fs::remove_file(file).expect("removed");
+    let of = |row: usize, key: &str| found[row][key].as_f64().expect("a number");
+    assert_eq!(found.iter().map(|row| &row["serving.load"]).collect::<Vec<_>>(), ["0.5", "0.5", "16", "16"]);
+    assert!((of(2, "requests_per_second") / of(0, "requests_per_second") - 32.0).abs() < 1e-6);
+    assert!(of(2, "tpot_p99_ms") > of(0, "tpot_p99_ms") && of(2, "busy") > of(0, "busy"));
+    assert!(of(3, "tpot_p50_speedup") > of(1, "tpot_p50_speedup"));
+    assert!(of(1, "tpot_p50_speedup") > 1.05, "{found:?}");
+    // Nobody asks for a batch of its own.
+    assert_eq!(found[0].get("ttft_ms"), None);
+}
+
+#[test]
+fn requests_that_cannot_be_served_are_refused() {
+    refused(
+        &["predict", "serving-llama2", "--requests", "nowhere.csv"],
+        "expected requests (conversations) or a file",
+    );
+    refused(&["predict", "serving-llama2", "--load", "NaN"], "serving.load");
+    refused(&["predict", "serving-llama2", "--load", "0"], "expected a `load` of 0.001 to 1000");
+    refused(&["predict", "serving-llama2", "--set", "split.dp=2"], "expected one stage and one replica");
+}

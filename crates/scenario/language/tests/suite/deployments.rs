@@ -2,6 +2,7 @@
 
 use quincunx_language::{Deployment, Source, Split};
 use quincunx_scenario::{Document, Override};
+use quincunx_units::ByteCount;
 
 const FILE: &str = r#"
 model = "llama2-7b"
@@ -53,6 +54,7 @@ fn what_makes_no_sense_is_refused_in_a_line() {
         ("inference.answer=3", "unknown field `answer`"),
         ("training.batch=0", "missing field `sequence`"),
         ("products=fp4", "unknown variant `fp4`"),
+        ("serving.load=2.5", "missing field `requests`"),
         ("split.tp=-1", "invalid value"),
     ] {
         let error = read(&[change]).unwrap_err();
@@ -104,4 +106,58 @@ fn memory_is_that_of_the_phase_with_more_tokens() {
     let tokens = |count: u64| count * 2 * 4 * 128 * 32 * 2;
     assert_eq!(kept("inference.prompt=4096", "inference.context=16"), tokens(4096));
     assert_eq!(kept("inference.prompt=16", "inference.context=4096"), tokens(4096));
+}
+
+fn serving(changes: &[&str]) -> Result<Deployment, String> {
+    read(&[&["serving.requests=conversations"], changes].concat())
+}
+
+#[test]
+fn loads_are_fractions_and_stay_within_what_can_be_counted() {
+    assert_eq!(serving(&["serving.load=2.5"]).unwrap().serving.unwrap().load, 2.5);
+    for wrong in
+        ["serving.load=0", "serving.load=-1.5", "serving.load=1000000", "serving.batch=0", "serving.tokens=0"]
+    {
+        let error = serving(&[wrong]).unwrap_err();
+        assert!(
+            error.contains("expected a `load` of 0.001 to 1000 and a batch and tokens of one or more"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn requests_go_through_one_replica_of_one_stage() {
+    for wrong in ["split.dp=2", "split.pp=2"] {
+        let error = serving(&[wrong]).unwrap_err();
+        assert!(error.contains("expected one stage and one replica for [serving]"), "{error}");
+    }
+}
+
+#[test]
+fn memory_beside_the_model_says_how_many_tokens_there_is_room_for() {
+    let deployment = serving(&[]).unwrap();
+    let model = deployment.decoder().unwrap();
+    let room = |gib: u64| deployment.requests(&model, Some(ByteCount::new(gib << 30)));
+    // LLaMA-2 7B over eight: 1.7 GB of weights each, and 4 heads of keys and of values of 128 numbers in 32 layers a token: 65536 B.
+    let weights = deployment.memory(&model).weights.bytes();
+    let (requests, tokens) = room(4).unwrap().unwrap();
+    assert_eq!((requests.len(), tokens), (400, ((4 << 30) - weights) / 65536));
+    let error = room(1).unwrap_err();
+    assert!(error.contains("tokens of the longest request beside llama2-7b, found it for 0"), "{error}");
+    assert_eq!(deployment.requests(&model, None).unwrap().unwrap().1, u64::MAX);
+}
+
+#[test]
+fn requests_that_come_too_slowly_to_be_counted_are_refused() {
+    let folder = std::env::temp_dir().join(format!("quincunx-requests-{}", std::process::id()));
+    std::fs::write(&folder, "arrival_s,prompt,answer\n0,1,1\n86400,1,1\n").unwrap();
+    let path = format!("serving.requests={}", folder.display());
+    let deployment = serving(&[&path, "serving.load=0.005"]).unwrap();
+    let error = deployment.requests(&deployment.decoder().unwrap(), None).unwrap_err();
+    std::fs::remove_file(folder).unwrap();
+    assert!(
+        error.contains("expected requests of 107 days at most, found more at a load of 0.005"),
+        "{error}"
+    );
 }

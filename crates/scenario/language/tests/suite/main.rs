@@ -5,5 +5,6 @@ mod deployments;
 mod exchanges;
 mod memory;
 mod profiles;
+mod serving;
 mod steps;
 mod timing;
