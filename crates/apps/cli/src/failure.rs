@@ -16,6 +16,13 @@ impl Failure {
         Self::Input(error.to_string())
     }
 
+    /// What it was.
+    pub(crate) fn message(self) -> String {
+        match self {
+            Self::Wrong(message) | Self::Input(message) | Self::Interrupted(message) => message,
+        }
+    }
+
     /// Nothing, if all rows are there; otherwise what was `running` when an interrupt ended the rest.
     pub(crate) fn unless_all(rows: usize, found: usize, running: &[String]) -> Result<(), Self> {
         if found == rows {

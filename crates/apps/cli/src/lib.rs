@@ -7,6 +7,8 @@
 #![deny(clippy::print_stdout)]
 
 mod agent;
+mod answers;
+mod asked;
 mod calls;
 mod chakra;
 mod check;
@@ -35,6 +37,7 @@ mod operate;
 mod options;
 mod out;
 mod perf;
+mod plan;
 mod ports;
 mod predict;
 mod predicted;
@@ -78,6 +81,7 @@ const EXAMPLES: &str = "Examples:
   quincunx run -n 8 --link netns --rate 500Mbit/s -- python train.py    your program on 8 ranks, with all around it
   quincunx sim all_reduce --fabric epic-star8 --design epic-3,ring --size 4KiB:16MiB:4
   quincunx predict scin-llama2                   what it would buy a language model
+  quincunx plan --cluster epic-star8 --model llama3-8b     whether it is worth it, and what it takes
   quincunx import topo.xml > my-server.toml      a fabric of NCCL's topology, or of SimAI's or ASTRA-sim's network
   quincunx reproduce epic/table25                published figures and ours
   quincunx compare before.json after.json        two results of --json, row by row
@@ -103,6 +107,8 @@ enum Command {
     Sim(Box<sim::Sim>),
     /// Predict what a language model's step takes on a network, by several designs
     Predict(predict::Predict),
+    /// Say whether a design is worth it for a model on a cluster, what it needs, and what would change that
+    Plan(plan::Plan),
     /// Show a language model: its size, what an accelerator keeps of it, what a step exchanges
     Model(model::Model),
     /// Make a fabric of NCCL's topology XML, or of a network of SimAI, ns-3 or ASTRA-sim
@@ -153,6 +159,7 @@ pub fn main(catalog: Catalog, fallback: Option<&'static str>) -> ExitCode {
         Ok(Command::Run(run)) => run.run(catalog),
         Ok(Command::Sim(sim)) => sim.run(catalog, fallback),
         Ok(Command::Predict(predict)) => predict.run(catalog),
+        Ok(Command::Plan(plan)) => plan.run(catalog),
         Ok(Command::Model(model)) => model.run(),
         Ok(Command::Import(import)) => import.run(catalog),
         Ok(Command::Reproduce(reproduce)) => reproduce.run(catalog),

@@ -3,19 +3,17 @@
 use clap::Args;
 use quincunx_design::Catalog;
 use quincunx_language::Deployment;
-use quincunx_scenario::Override;
-use quincunx_sim::{Prediction, PredictionError, Question};
+use quincunx_sim::{AUTO, Prediction, Question, ignore_progress};
 use serde_json::Value;
-use std::ops::ControlFlow;
 
 use crate::Failure;
-use crate::interrupt::{self, is_set};
+use crate::answers::{Answers, questions};
+use crate::asked::Asked;
+use crate::interrupt;
 use crate::kept::Kept;
 use crate::out::say;
 use crate::predicted::{Case, Row, json_of, show};
-use crate::progress::{bar, position};
 use crate::results::{Printed, envelope};
-use crate::sweeps::run_all;
 
 /// `quincunx predict`.
 #[derive(Args)]
@@ -39,36 +37,8 @@ Simulated times are kept from one call to the next, below $XDG_CACHE_HOME or ~/.
 Presets: scin-llama2 (inference), serving-llama2 (requests), epic-gpt3-13b, epic-gpt3-175b, epic-llama-7b, epic-llama-65b (training). Models: those that
 `quincunx model list` has, or the config.json of another.")]
 pub(crate) struct Predict {
-    /// A preset or a file
-    #[arg(value_name = "FILE|PRESET", required_unless_present = "show")]
-    deployment: Option<String>,
-    /// A model's name or its config.json; short for --set model
-    #[arg(long)]
-    model: Option<String>,
-    /// Accelerators that share each layer; short for --set split.tp
-    #[arg(long)]
-    tp: Option<u32>,
-    /// Sequences at once; short for --set inference.batch
-    #[arg(long)]
-    batch: Option<u32>,
-    /// Tokens of a prompt; short for --set inference.prompt
-    #[arg(long)]
-    prompt: Option<u32>,
-    /// Requests that come and go: conversations, or a trace of Azure's or BurstGPT's; short for --set serving.requests
-    #[arg(long, value_name = "NAME|FILE")]
-    requests: Option<String>,
-    /// How many times as fast as recorded they come; short for --set serving.load
-    #[arg(long)]
-    load: Option<f64>,
-    /// A preset, a shape or a file of a fabric; short for --set network.fabric
-    #[arg(long)]
-    fabric: Option<String>,
-    /// Designs, several with commas, A/B: A for prompts and B for answers [default: the file's `network.designs`]
-    #[arg(long, value_delimiter = ',')]
-    design: Vec<String>,
-    /// Set a key of the file: split.pp=2, products=fp8, network.set.link.rate=50GB/s
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<Override>,
+    #[command(flatten)]
+    asked: Asked,
     /// Predict for each of these values of a key; of several keys, for all combinations
     #[arg(long, value_name = "KEY=A,B,C")]
     sweep: Vec<String>,
@@ -89,54 +59,51 @@ impl Predict {
             say!("{}", text.trim_end());
             return Ok(());
         }
-        let cases = self.cases()?;
+        let cases = self.cases(catalog)?;
         let kept = if self.fresh { Kept::none() } else { Kept::open() };
-        let known = &kept.times;
-        let questions: Vec<Question<'_>> = cases
-            .iter()
-            .map(|case| Question::new(&case.deployment, catalog, known).map_err(Failure::input))
-            .collect::<Result<_, _>>()?;
+        let questions = questions(&cases, catalog, &kept.times)?;
         let stop = interrupt::flag()?;
-        let runs: Vec<(usize, &str)> = questions
-            .iter()
-            .enumerate()
-            .flat_map(|(case, question)| question.designs().iter().map(move |design| (case, design.as_str())))
-            .collect();
-        let progress = bar(runs.len());
-        let run = |(case, design): (usize, &str)| {
-            let found = questions[case].answer(design, &mut |at| {
-                progress.set_message(format!("{design}: at {}", position(at)));
-                if is_set(&stop) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            });
-            progress.inc(1);
-            found
-        };
-        let stopped =
-            |place: usize, error: &PredictionError| error.is_stop().then(|| runs[place].1.to_owned());
-        let mut rows: Vec<Row> = Vec::new();
-        let done = |place: usize, prediction: Prediction| {
-            let (case, _) = runs[place];
-            let first = rows.iter().find(|row| row.case == case);
-            let baseline = first.map_or_else(|| prediction.clone(), |row| row.prediction.clone());
-            rows.push(Row { case, prediction, baseline });
-        };
-        let interrupted = run_all(runs.clone(), &stop, run, stopped, done);
-        progress.finish_and_clear();
+        let mut runs = Vec::new();
+        for (case, question) in questions.iter().enumerate() {
+            runs.extend(question.all_designs().into_iter().map(|design| (case, design)));
+        }
+        let answers = Answers::find(&questions, &runs, &stop)?;
         kept.close();
-        let interrupted = interrupted.map_err(Failure::input)?;
+        let mut rows: Vec<Row> = Vec::new();
+        let mut reasons = Vec::new();
+        for (case, question) in questions.iter().enumerate() {
+            for design in question.designs() {
+                let (prediction, reason) = match design.as_str() {
+                    AUTO => match chosen(&answers, case, question)? {
+                        Some((prediction, reason)) => (prediction, Some(reason)),
+                        None => continue,
+                    },
+                    _ => match answers.get(case, design) {
+                        Some(found) => (found.clone().map_err(Failure::input)?, None),
+                        None => continue,
+                    },
+                };
+                reasons.extend(reason);
+                let first = rows.iter().find(|row| row.case == case);
+                let baseline = first.map_or_else(|| prediction.clone(), |row| row.prediction.clone());
+                rows.push(Row { case, prediction, baseline });
+            }
+        }
         if self.printed.is_for_programs() {
             let rows: Vec<Value> =
                 rows.iter().map(|row| json_of(row, &cases[row.case], &questions[row.case])).collect();
             self.printed.print(&envelope("predict", &rows));
         } else {
             show(&cases, &questions, &rows);
+            reasons.dedup();
+            reasons.iter().for_each(|reason| say!("{reason}"));
         }
-        Failure::unless_all(runs.len(), rows.len(), &interrupted)
+        let asked = questions.iter().map(|question| question.designs().len()).sum();
+        Failure::unless_all(asked, rows.len(), &answers.interrupted)
     }
 
     /// All combinations of what differs.
-    fn cases(&self) -> Result<Vec<Case>, Failure> {
-        let name = self.deployment.as_deref().expect("clap asks for it");
+    fn cases(&self, catalog: Catalog) -> Result<Vec<Case>, Failure> {
         let mut axes = Vec::new();
         for sweep in &self.sweep {
             let (key, values) =
@@ -158,39 +125,36 @@ impl Predict {
                     rest /= values.len();
                 }
                 keys.reverse();
-                let mut document = Deployment::document(name).map_err(Failure::input)?;
-                for change in self.changes(&keys)? {
-                    document.set(&change).map_err(Failure::input)?;
-                }
-                let deployment = Deployment::read(name, &document).map_err(Failure::input)?;
-                Ok(Case { keys, deployment })
+                self.asked.case(&keys, catalog)
             })
             .collect()
     }
+}
 
-    fn changes(&self, keys: &[(String, String)]) -> Result<Vec<Override>, Failure> {
-        let number = |value: Option<u32>| value.map(|value| value.to_string());
-        let short = [
-            ("model", self.model.clone()),
-            ("split.tp", number(self.tp)),
-            ("inference.batch", number(self.batch)),
-            ("inference.prompt", number(self.prompt)),
-            ("serving.requests", self.requests.clone()),
-            ("serving.load", self.load.map(|load| format!("{load:?}"))),
-            ("network.fabric", self.fabric.clone()),
-        ];
-        let mut changes = Vec::new();
-        for (key, value) in short.into_iter().filter_map(|(key, value)| Some((key, value?))) {
-            changes.push(format!("{key}={value}").parse().map_err(Failure::input)?);
-        }
-        if !self.design.is_empty() {
-            let designs = self.design.iter().map(|design| design.as_str().into()).collect();
-            changes.push(Override { key: "network.designs".into(), value: toml::Value::Array(designs) });
-        }
-        changes.extend(self.set.iter().cloned());
-        for (key, value) in keys {
-            changes.push(format!("{key}={value}").parse().map_err(Failure::input)?);
-        }
-        Ok(changes)
+/// The fastest of all candidates, and why; nothing if not all are done.
+fn chosen(
+    answers: &Answers,
+    case: usize,
+    question: &Question<'_>,
+) -> Result<Option<(Prediction, String)>, Failure> {
+    let candidates = answers.of(case, &question.candidates());
+    if candidates.len() < question.candidates().len() {
+        return Ok(None);
     }
+    let design = question.choose(&candidates).map_err(Failure::input)?;
+    // What it takes is known by now.
+    let prediction = question.answer(&design, &mut ignore_progress).map_err(Failure::input)?;
+    let others = candidates.iter().map(|(name, found)| match found {
+        Ok(found) => {
+            let times = found.figures().into_iter().zip(prediction.figures());
+            let more = times.map(|((figure, time), (_, best))| {
+                format!("{figure} {:+.1} %", (time.as_secs_f64() / best.as_secs_f64() - 1.0) * 1e2)
+            });
+            format!("  {name}: {}", more.collect::<Vec<_>>().join(", "))
+        }
+        Err(error) => format!("  {name}: {error}"),
+    });
+    let reason =
+        format!("{AUTO} is {design}, against which takes\n{}", others.collect::<Vec<_>>().join("\n"));
+    Ok(Some((prediction, reason)))
 }

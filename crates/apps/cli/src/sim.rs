@@ -6,7 +6,7 @@ use quincunx_design::{AnyDesign, Catalog, FabricKind, Form, Parameter};
 use quincunx_report::Columns;
 use quincunx_scenario::{Key, NetworkName, Override, RankPlacement, Scenario, read_text};
 use quincunx_sim::traffic::Offered;
-use quincunx_sim::{Contents, Request};
+use quincunx_sim::{AUTO, Contents, Request};
 use quincunx_units::{ByteCount, SizeRange};
 
 use crate::chakra::Chakra;
@@ -21,9 +21,6 @@ use crate::tenancy::Clusters;
 use crate::traffic::Traffic;
 use crate::train::Train;
 use crate::{Failure, interrupt};
-
-/// In place of designs: whichever is the fastest.
-const AUTO: &str = "auto";
 
 /// What is simulated that is no collective.
 #[derive(Subcommand)]

@@ -216,7 +216,7 @@ impl Deployment {
             }),
         };
         accelerator.rate(self.products).map_err(|error| error.to_string())?;
-        Ok(Timing { accelerator, profile, products: self.products, launches: self.launches })
+        Ok(Timing { accelerator, profile, products: self.products, launches: self.launches, stretch: 1.0 })
     }
 
     /// The requests that are asked for, and how many tokens there is room for.

@@ -39,5 +39,5 @@ pub use profile::{Launches, LayerProfile, LayerProfileError};
 pub use requests::{Request, Requests, RequestsError};
 pub use serving::{IterationTime, Served, ServingSetup, serve};
 pub use split::Split;
-pub use timing::{Error, Source, Timing};
+pub use timing::{Error, Source, Timing, stretched};
 pub use training::{TrainingTime, train};

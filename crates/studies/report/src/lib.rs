@@ -1,5 +1,5 @@
-//! One HTML page, readable offline, from the JSON that `perf`, `sim`, `sim traffic`, `sim train`, `sim layer`, `sim jobs`, `reproduce` and
-//! `check` print: a plot and a table for each sweep, layers and jobs over time, each published figure beside ours, as a number and in a
+//! One HTML page, readable offline, from the JSON that `perf`, `sim`, `sim traffic`, `sim train`, `sim layer`, `sim jobs`, `predict`, `plan`,
+//! `reproduce` and `check` print: a plot and a table for each sweep, layers and jobs over time, each published figure beside ours, as a number and in a
 //! plot, and runs that the checker has found wrong as sequence diagrams. A design has the same
 //! colour and mark in all plots. It computes no figure of its own, and knows no figure by its name.
 //!
@@ -14,6 +14,7 @@ mod layers;
 mod page;
 mod pictures;
 mod plot;
+mod predictions;
 mod rows;
 mod sequence;
 mod tenancy;

@@ -6,6 +6,7 @@ use crate::jobs::jobs;
 use crate::layers::layers;
 use crate::pictures;
 use crate::plot::{Line, Styles, latency, numbered, throughput, utilisation};
+use crate::predictions::predictions;
 use crate::rows::{Curve, LinkUtilisation, Machine, Measured, Output, Reproduced, Traffic, read, rows};
 use crate::sequence::explored;
 use crate::tenancy::tenancies;
@@ -115,7 +116,7 @@ pub(crate) fn render(
     let styles = styles(outputs);
     let (mut sweeps, mut loads, mut layered, mut trainings, mut explorations) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let (mut shared, mut clusters) = (Vec::new(), Vec::new());
+    let (mut shared, mut clusters, mut predicted) = (Vec::new(), Vec::new(), Vec::new());
     let (mut reproduced, mut drawn): (Vec<Reproduced>, Vec<_>) = (Vec::new(), Vec::new());
     let mut runs = Vec::new();
     for file in outputs {
@@ -129,6 +130,7 @@ pub(crate) fn render(
                 "sim layer" => layered.push(layers(name, output, &styles)?),
                 "sim jobs" => shared.push(jobs(name, output, &styles)?),
                 "sim train" => trainings.push(trained(name, output, &styles)?),
+                "predict" | "plan" => predicted.push(predictions(name, output, &styles)?),
                 "sim cluster" => clusters.push(tenancies(name, output, &styles)?),
                 "check" => explorations.push(explored(name, output)?),
                 "sim traffic" => loads.push(load(name, output)?),
@@ -162,7 +164,7 @@ pub(crate) fn render(
     environment.add_template("report", include_str!("../templates/report.html")).map_err(failed)?;
     let template = environment.get_template("report").map_err(failed)?;
     template
-        .render(context! { sweeps, loads, layered, trainings, shared, clusters, explorations, reproduced, drawn, runs, odd })
+        .render(context! { sweeps, loads, layered, trainings, shared, clusters, predicted, explorations, reproduced, drawn, runs, odd })
         .map_err(failed)
 }
 

@@ -21,6 +21,9 @@ pub(crate) struct Output {
     pub(crate) traffic: Vec<serde_json::Value>,
     #[serde(default)]
     pub(crate) links: Vec<serde_json::Value>,
+    /// Of `plan`.
+    #[serde(default)]
+    pub(crate) advice: Option<Advice>,
     /// By which version it was run, with which arguments, on which machine and when; older files do not say.
     #[serde(default)]
     pub(crate) version: String,
@@ -30,6 +33,13 @@ pub(crate) struct Output {
     pub(crate) machine: Machine,
     #[serde(default)]
     pub(crate) time: String,
+}
+
+/// What `plan` says.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Advice {
+    #[serde(default)]
+    pub(crate) words: String,
 }
 
 /// What times were measured on.

@@ -37,7 +37,9 @@ pub use jobs::{
 pub use measure::measure;
 pub use measurement::{LinkLoad, MeasureError, Measurement};
 pub use outputs::{Out, Outputs};
-pub use prediction::{KnownTimes, Prediction, PredictionError, Question};
+pub use prediction::{
+    AUTO, Doubt, KnownTimes, Prediction, PredictionError, Question, Saved, Stretch, SwitchNeeds, Worth,
+};
 pub use progress::{Progress, ProgressFn, ignore_progress};
 pub use reproduce::{ReproduceError, Reproduced, Verdict, reproduce, reproduce_curves, runs_of};
 pub use request::{Contents, Request};

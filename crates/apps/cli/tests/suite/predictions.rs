@@ -127,3 +127,87 @@ fn requests_that_cannot_be_served_are_refused() {
     refused(&["predict", "serving-llama2", "--load", "0"], "expected a `load` of 0.001 to 1000");
     refused(&["predict", "serving-llama2", "--set", "split.dp=2"], "expected one stage and one replica");
 }
+
+#[test]
+fn the_fastest_design_is_found_for_prompts_and_for_answers() {
+    let found = rows(&[&SMALL[..], &["--fresh", "--design", "ring,auto"]].concat());
+    let [ring, auto] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((&ring["design"], &auto["baseline"]), (&Value::from("ring"), &Value::from("ring")));
+    let all = rows(&[&SMALL[..], &["--fresh", "--design", "ring,nvls,scin"]].concat());
+    for key in ["ttft_ms", "tpot_ms"] {
+        let least = all.iter().filter_map(|row| row[key].as_f64()).fold(f64::INFINITY, f64::min);
+        assert!(auto[key].as_f64() <= Some(least), "{key}: {auto} is slower than {least}");
+    }
+    let said = quincunx(&[&SMALL[..], &["--fresh", "--design", "auto"]].concat());
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(said.contains("auto is ") && said.contains("\n  ring: TTFT +"), "{said}");
+}
+
+fn plan(arguments: &[&str]) -> Value {
+    let output = quincunx(&[&["plan"], arguments, &["--json"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    json(&output)
+}
+
+const SERVER: [&str; 9] =
+    ["scin-llama2", "--model", "llama2-7b", "--batch", "1", "--prompt", "16", "--design", "ring,nvls,scin"];
+
+#[test]
+fn a_plan_names_the_best_design_with_switches_and_the_best_without_and_what_the_first_needs() {
+    let found = plan(&SERVER);
+    let advice = &found["advice"];
+    assert_eq!((&advice["design"], &advice["baseline"]), (&Value::from("scin"), &Value::from("ring")));
+    // SCIN's server has four switches of eight ports (SCIN 4.1).
+    assert_eq!((advice["ports"].as_u64(), advice["switches"].as_array().map(Vec::len)), (Some(32), Some(4)));
+    assert_eq!(advice["answer"], "worth it");
+    let of = |row: usize, key: &str| found["rows"][row][key].as_f64().expect("a number");
+    let tpot = &advice["saved"][1];
+    assert_eq!(tpot["figure"], "TPOT");
+    let [least, expected, most] =
+        ["least", "expected", "most"].map(|key| tpot[key].as_f64().expect("a share"));
+    assert!((expected - (1.0 - of(2, "tpot_ms") / of(0, "tpot_ms"))).abs() < 1e-9);
+    assert!(0.0 < least && least < expected && expected < most && most < 1.0);
+    assert_eq!(found["rows"][0].get("ports"), None, "a ring is among accelerators");
+}
+
+#[test]
+fn of_pairs_of_designs_the_one_for_prompts_and_the_one_for_answers_are_chosen() {
+    let found = plan(&[&SERVER[..8], &["ring,scin,scin-inq/scin"]].concat());
+    let design = found["advice"]["design"].as_str().expect("a name");
+    assert_eq!(design, "scin-inq/scin");
+}
+
+#[test]
+fn what_does_not_save_enough_is_not_worth_it() {
+    let found = plan(&[&SERVER[..], &["--worth", "90%"]].concat());
+    assert_eq!(found["advice"]["answer"], "not worth it");
+    let words = found["advice"]["words"].as_str().expect("words");
+    assert!(words.starts_with("not worth it: scin saves ") && words.contains("90.0 % would do"), "{words}");
+}
+
+#[test]
+fn a_plan_for_a_cluster_and_a_model_says_what_would_change_it() {
+    let found = plan(&["--cluster", "epic-star8", "--model", "llama3.2-1b", "--design", "ring,epic-3"]);
+    let advice = &found["advice"];
+    assert_eq!((&advice["baseline"], &advice["ports"]), (&Value::from("ring"), &Value::from(8)));
+    let saved = |key: &str, value: &str| {
+        let changes = advice["changes"].as_array().expect("changes");
+        let change = changes.iter().find(|one| one["key"] == key && one["value"] == value);
+        change.unwrap_or_else(|| panic!("{key}={value} in {changes:?}"))["saved"][0]["expected"].as_f64()
+    };
+    let now = advice["saved"][0]["expected"].as_f64();
+    // Of slow links there is more to be saved; of optimizers that share gradients out, nothing: each rank's link has as much.
+    assert!(
+        saved("network.set.link.rate", "50Gbit/s") > now && now > saved("network.set.link.rate", "200Gbit/s")
+    );
+    assert!(saved("split.zero", "1") < Some(0.0), "{advice}");
+}
+
+#[test]
+fn what_cannot_be_planned_is_refused() {
+    refused(&["plan"], "expected a file, a preset (");
+    let alone = [&["plan"], &SERVER[..8], &["ring"]].concat();
+    refused(&alone, "expected a design with a part in switches, found none");
+    refused(&["plan", "--cluster", "nowhere"], "nowhere");
+    refused(&["plan", "--cluster", "epic-star8", "--model", "llama2-70b"], "GB of an accelerator");
+}

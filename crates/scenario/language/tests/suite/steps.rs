@@ -11,7 +11,7 @@ fn timing() -> Timing {
     let mut accelerator = Accelerator::find("a100").unwrap();
     accelerator.efficiency = Default::default();
     accelerator.launch = Duration::ZERO;
-    Timing { accelerator, profile: None, products: Products::Fp16, launches: Launches::Graph }
+    Timing { accelerator, profile: None, products: Products::Fp16, launches: Launches::Graph, stretch: 1.0 }
 }
 
 fn model() -> Decoder {

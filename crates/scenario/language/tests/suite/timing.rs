@@ -10,6 +10,7 @@ fn timing(name: &str, products: Products) -> Timing {
         profile: Some(LayerProfile::parse(name, LayerProfile::text(name).unwrap()).unwrap()),
         products,
         launches: Launches::Graph,
+        stretch: 1.0,
     }
 }
 

@@ -1,10 +1,15 @@
 //! Steps of language models whose collectives are simulated.
 
 use quincunx_collective::Collective;
+use quincunx_design::FabricKind;
 use quincunx_designs::CATALOG;
-use quincunx_language::Deployment;
+use quincunx_language::{Deployment, Source};
 use quincunx_scenario::{Document, Override};
-use quincunx_sim::{KnownTimes, Outputs, Prediction, PredictionError, Question, ignore_progress, measure};
+use quincunx_sim::{
+    Doubt, KnownTimes, Outputs, Prediction, PredictionError, Question, Saved, Stretch, Worth,
+    ignore_progress, measure,
+};
+use quincunx_units::Duration;
 
 use crate::requests::{lengths, request, scenario};
 
@@ -97,8 +102,9 @@ fn answers_gain_less_the_longer_what_they_look_at() {
     // SCIN 4.5: the sum of a token does not grow with the prompt, attention does.
     let known = KnownTimes::default();
     let gain = |length: u64| {
-        let changes = ["inference.batch=16".to_owned(), format!("inference.context={length}")];
-        let changes: Vec<&str> = changes.iter().map(String::as_str).collect();
+        // Prompts are not asked about: they are short.
+        let context = format!("inference.context={length}");
+        let changes = ["inference.batch=16", "inference.prompt=1", &context];
         let of = |design| predict(&changes, design, &known).unwrap().inference.unwrap().decode.time();
         of("ring").as_secs_f64() / of("scin").as_secs_f64()
     };
@@ -156,3 +162,126 @@ batch = 16
 sequence = 128
 overlap = false
 "#;
+
+fn asked(changes: &[&str]) -> Deployment {
+    deployment(&[&["inference.prompt=16"], changes].concat())
+}
+
+#[test]
+fn times_that_are_stretched_are_so_many_times_as_long_and_leave_the_others() {
+    let known = KnownTimes::default();
+    let asked = asked(&[]);
+    let question = Question::new(&asked, CATALOG, &known).unwrap();
+    let of = |computation, network| {
+        let stretch = Stretch { computation, network };
+        let found = question.answer_if("scin", stretch, &mut ignore_progress).unwrap().inference.unwrap();
+        (found.decode.compute.as_secs_f64(), found.decode.communication.as_secs_f64())
+    };
+    let (compute, communication) = of(1.0, 1.0);
+    let near = |found: (f64, f64), expected: (f64, f64)| {
+        assert!(
+            (found.0 / expected.0 - 1.0).abs() < 1e-6 && (found.1 / expected.1 - 1.0).abs() < 1e-6,
+            "{found:?}"
+        );
+    };
+    near(of(2.0, 1.0), (2.0 * compute, communication));
+    near(of(1.0, 0.5), (compute, communication / 2.0));
+}
+
+#[test]
+fn what_is_saved_is_the_more_the_worse_the_baseline_and_the_better_the_design() {
+    let known = KnownTimes::default();
+    let asked = asked(&[]);
+    let question = Question::new(&asked, CATALOG, &known).unwrap();
+    for saved in question.saved("ring", "scin", &mut ignore_progress).unwrap() {
+        let Saved { before, now, least, expected, most, .. } = saved;
+        assert!((expected - (1.0 - now.as_secs_f64() / before.as_secs_f64())).abs() < 1e-12);
+        assert!(least < expected && expected < most && most < 1.0, "{saved:?}");
+    }
+    // Against itself nothing is saved, and by how much that may be off is the network's doubt on both sides.
+    let same = question.saved("scin", "scin", &mut ignore_progress).unwrap();
+    assert!(
+        same.iter().all(|saved| saved.expected == 0.0 && saved.least < 0.0 && saved.most > 0.0),
+        "{same:?}"
+    );
+}
+
+fn saved(least: f64, expected: f64, most: f64) -> Saved {
+    Saved {
+        figure: "TTFT",
+        before: Duration::from_secs(1),
+        now: Duration::from_secs(1),
+        least,
+        expected,
+        most,
+    }
+}
+
+#[test]
+fn a_design_is_worth_it_if_one_time_surely_falls_enough_and_not_if_none_can() {
+    let some = [saved(0.01, 0.04, 0.09), saved(0.06, 0.08, 0.1)];
+    assert_eq!(
+        [0.05, 0.1, 0.11].map(|enough| Worth::of(&some, enough)),
+        [Worth::Yes, Worth::Unsure, Worth::No]
+    );
+    assert_eq!(Worth::of(&[saved(0.05, 0.05, 0.05)], 0.05), Worth::Yes);
+}
+
+#[test]
+fn switches_that_take_part_are_counted_with_their_ports_and_memory() {
+    let known = KnownTimes::default();
+    let needs = |fabric: &str, design: &str| {
+        let asked = asked(&[&format!("network.fabric={fabric}")]);
+        let mut asked = asked;
+        asked.network.designs = vec![design.to_owned()];
+        Question::new(&asked, CATALOG, &known).unwrap().needs(design).unwrap()
+    };
+    assert_eq!(needs("scin-dgx8", "ring"), None);
+    let scin = needs("scin-dgx8", "scin").unwrap();
+    assert_eq!((scin.switches.len(), scin.ports), (4, 32));
+    assert!(scin.unit.is_some() && scin.memory.bytes() > 0);
+    assert_eq!(needs("epic-star8", "ring"), None);
+    let star = needs("epic-star8", "epic-3").unwrap();
+    assert_eq!((star.switches.len(), star.ports, star.unit), (1, 8, None));
+    // Four switches below a fifth, four hosts each.
+    let tree = needs("tree-4x4", "epic-3").unwrap();
+    assert_eq!((tree.switches.len(), tree.ports), (5, 24));
+    assert_eq!(needs("scin-dgx8", "ring/scin"), Some(scin));
+}
+
+#[test]
+fn the_fastest_for_prompts_and_the_fastest_for_answers_are_chosen_and_none_that_does_not_run() {
+    let known = KnownTimes::default();
+    let asked = asked(&[]);
+    let question = Question::new(&asked, CATALOG, &known).unwrap();
+    let found = |design: &str| (design.to_owned(), question.answer(design, &mut ignore_progress));
+    let refused = || {
+        let error = PredictionError::NoChoice { reasons: "it is none".into() };
+        ("nobody".to_owned(), Err(error))
+    };
+    assert_eq!(question.choose(&[found("ring"), refused(), found("scin")]).unwrap(), "scin");
+    assert_eq!(question.choose(&[found("scin-inq"), found("ring/scin")]).unwrap(), "scin-inq/scin");
+    let none = question.choose(&[refused()]).unwrap_err().to_string();
+    assert!(none.contains("found none: nobody: ") && none.contains("it is none"), "{none}");
+}
+
+#[test]
+fn auto_is_one_of_those_that_change_no_result() {
+    let known = KnownTimes::default();
+    let mut asked = asked(&[]);
+    asked.network.designs = vec!["scin-inq".to_owned(), "auto".to_owned(), "ring".to_owned()];
+    let question = Question::new(&asked, CATALOG, &known).unwrap();
+    let all = question.all_designs();
+    assert_eq!(all[0], "scin-inq");
+    assert!(!question.candidates().contains(&all[0]), "its results are rounded");
+    assert_eq!(all.len(), question.candidates().len() + 1, "each once: {all:?}");
+}
+
+#[test]
+fn what_is_known_of_errors_is_of_both_kinds_of_fabric() {
+    for kind in [FabricKind::Memory, FabricKind::Tree] {
+        let doubt = Doubt::of(Source::Measured, kind);
+        assert!(doubt.figures >= 10 && (0.01..0.5).contains(&doubt.network), "{doubt:?}");
+        assert_eq!((doubt.computation, Doubt::of(Source::Roofline, kind).computation), (0.0, 0.23));
+    }
+}
