@@ -11,8 +11,8 @@ Arrays are whatever has a buffer (numpy.ndarray, array.array, bytearray, memoryv
 and others); none is copied before the network's own thread does so. What is strided, read-only, overlapping or of another type is refused
 with an exception, and nothing has happened then. `quincunx.blocks` has MXFP8 and the like. `quincunx.torch` is the backend of torch.distributed.
 
-`sim`, `jobs`, `cluster`, `check`, `reproduce` and `sweep` run simulations, model checks and published figures and return tables (`quincunx.analysis`), which
-`quincunx.plots` draws. They need no fabric, but the `quincunx` command.
+`sim`, `jobs`, `cluster`, `predict`, `plan`, `check`, `reproduce` and `sweep` run simulations, predictions, model checks and published figures and
+return tables (`quincunx.analysis`), which `quincunx.plots` draws. They need no fabric, but the `quincunx` command.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from quincunx._calling import calling
 from quincunx._command import InputError
 from quincunx._core import EndpointError, GroupError, __version__
 from quincunx._experts import Dispatched, Experts
-from quincunx.analysis import check, cluster, curves, jobs, reproduce, sim, sweep
+from quincunx.analysis import check, cluster, curves, jobs, plan, predict, reproduce, sim, sweep
 
 __all__ = ["Dispatched", "EndpointError", "Experts", "Group", "GroupError", "InputError", "Pending", "__version__", "check", "cluster", "counts", "curves"]
-__all__ += ["init", "jobs", "reproduce", "sent_to", "shutdown", "sim", "sweep"]
+__all__ += ["init", "jobs", "plan", "predict", "reproduce", "sent_to", "shutdown", "sim", "sweep"]
 
 _world: Group | None = None
 _endpoint: _core.Endpoint | None = None

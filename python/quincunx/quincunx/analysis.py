@@ -18,13 +18,14 @@ Needs pyarrow: `pip install quincunx[tables]`; and the command: `pip install qui
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import json
 import math
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
 from os import PathLike
 from pathlib import Path
@@ -35,7 +36,7 @@ from quincunx import _command
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["check", "cluster", "curves", "jobs", "reproduce", "sim", "sweep"]
+__all__ = ["check", "cluster", "curves", "jobs", "plan", "predict", "reproduce", "sim", "sweep"]
 
 Value = str | int | float | bool | PathLike[str] | None
 Option = Value | Sequence[Value] | Mapping[str, Value | Sequence[Value]]
@@ -77,12 +78,8 @@ def jobs(jobs: str | PathLike[str] | Mapping[str, Any], **options: Option) -> py
 
     Raises what `sim` raises, and TypeError for a value that TOML has no form for.
     """
-    if not isinstance(jobs, Mapping):
-        return _table("sim", "jobs", _command.text(jobs), wrong_is_error=True, **options)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "jobs.toml"
-        file.write_text(_toml(jobs), encoding="utf-8")
-        return _table("sim", "jobs", str(file), wrong_is_error=True, **options)
+    with _file(jobs, "jobs") as named:
+        return _table("sim", "jobs", named, wrong_is_error=True, **options)
 
 
 def cluster(cluster: str | PathLike[str], **options: Option) -> pyarrow.Table:
@@ -98,6 +95,49 @@ def cluster(cluster: str | PathLike[str], **options: Option) -> pyarrow.Table:
     Raises what `sim` raises.
     """
     return _table("sim", "cluster", _command.text(cluster), wrong_is_error=True, **options)
+
+
+def predict(deployment: str | PathLike[str] | Mapping[str, Any], **options: Option) -> pyarrow.Table:
+    """Predicts a step of a language model on a network: a row for each design. `deployment` is a preset or a file as `quincunx predict` takes it,
+    or a dict of what is in one; paths in it are relative to the working directory:
+
+        quincunx.predict("scin-llama2", model="llama2-7b", batch=1, prompt=128)
+        network = {"fabric": "scin-dgx8", "designs": ["ring", "scin"]}
+        step = {"batch": 8, "prompt": 1024}
+        quincunx.predict({"model": "./config.json", "gpu": "h200", "split": {"tp": 8}, "network": network, "inference": step})
+
+    Of all: `design`, `model`, and `baseline`, the design that is named first. `exchanges` is a list of structs: `phase`, `what`, `group`,
+    `collective`, its `ranks`, its `bytes`, how many `times` a step has it, and `each_us`, microseconds of one.
+
+    Of inference: `batch` in sequences and `prompt` in tokens. `ttft_ms` is the time to the first token and `tpot_ms` from one token to the next,
+    both in milliseconds. `ttft_share` and `tpot_share`, from 0 to 1, are the parts of them in which accelerators wait for the network;
+    `ttft_speedup` and `tpot_speedup` are the baseline's time over this one's. `tokens_per_second` is of answers, of the whole batch.
+    `prefill_computation` and `decode_computation` say what the time of computing is from: "measured", "between measured" or "roofline".
+
+    Of training, in seconds: `iteration_s`, in it `compute_s` of the longest stage, `within_s` of what layers and experts exchange, `bubble_s`
+    in which stages wait for each other, and `exposed_s`, the part of `replicas_s` that nothing hides. `share`, from 0 to 1, is the network's part of the iteration, `saved`
+    the part of the baseline's iteration that is no longer there; `tokens_per_second` is of the whole batch, and `computation` as above.
+
+    What `sweep={"inference.batch": [1, 8]}` sets has columns of that name, as texts. `quincunx.sweep(quincunx.predict, ...)` does it, too.
+
+    Raises what `sim` raises, and TypeError for a value that TOML has no form for.
+    """
+    with _file(deployment, "deployment") as named:
+        return _table("predict", named, wrong_is_error=True, **options)
+
+
+def plan(deployment: str | PathLike[str] | Mapping[str, Any] | None = None, **options: Option) -> pyarrow.Table:
+    """Compares designs for a deployment, as `quincunx plan` does: a row for each design, the best first; the advice in words and its reasons
+    are in the table's metadata. `deployment` is a preset, a file, or a dict of what is in one; without it options say everything.
+
+        quincunx.plan("scin-llama2", model="llama2-7b")
+
+    Raises what `predict` raises.
+    """
+    if deployment is None:
+        return _table("plan", wrong_is_error=True, **options)
+    with _file(deployment, "deployment") as named:
+        return _table("plan", named, wrong_is_error=True, **options)
 
 
 def check(design: str, collective: str, **options: Option) -> pyarrow.Table:
@@ -209,26 +249,49 @@ def _table(*words: str, **options: Any) -> pyarrow.Table:
     return table(printed.pop("rows"), **printed)
 
 
-def _toml(jobs: Mapping[str, Any]) -> str:
-    """A file of jobs: words above, tables of them below."""
+@contextlib.contextmanager
+def _file(given: str | PathLike[str] | Mapping[str, Any], name: str) -> Iterator[str]:
+    """What is named, or while this holds a file of what is given."""
+    if not isinstance(given, Mapping):
+        yield _command.text(given)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / f"{name}.toml"
+        file.write_text("\n".join(_toml(given)) + "\n", encoding="utf-8")
+        yield str(file)
 
-    def lines(of: Mapping[str, Any]) -> list[str]:
-        return [f"{json.dumps(key)} = {value(key, each)}" for key, each in of.items()]
 
-    def value(key: str, each: Any) -> str:
-        # Texts, numbers and truth are written alike in both, but for what is no number.
-        if isinstance(each, (str, bool, int)) or (isinstance(each, float) and math.isfinite(each)):
-            return json.dumps(each)
-        raise TypeError(f"expected a text, a number or True or False for {key}, found {each!r}; convert it")
+def _toml(given: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    """Lines of a document, or of the table whose name is above: values first, then tables and lists of tables."""
 
-    above = {key: each for key, each in jobs.items() if not isinstance(each, (list, tuple))}
-    tables = [(key, table) for key, each in jobs.items() if key not in above for table in each]
-    text = lines(above)
-    for key, of in tables:
-        if not isinstance(of, Mapping):
-            raise TypeError(f"expected a dict for each {key}, found {of!r}; give one")
-        text += [f"[[{json.dumps(key)}]]", *lines(of)]
-    return "\n".join(text) + "\n"
+    def is_tables(each: Any) -> bool:
+        return isinstance(each, (list, tuple)) and len(each) > 0 and all(isinstance(one, Mapping) for one in each)
+
+    tables = {key: each for key, each in given.items() if isinstance(each, Mapping) or is_tables(each)}
+    for key, each in given.items():
+        if key not in tables:
+            yield f"{_toml_text(key)} = {_toml_value(key, each)}"
+    for key, each in tables.items():
+        name = f"{above}{_toml_text(key)}"
+        for one in [each] if isinstance(each, Mapping) else each:
+            yield f"[{name}]" if isinstance(each, Mapping) else f"[[{name}]]"
+            yield from _toml(one, f"{name}.")
+
+
+def _toml_value(key: str, value: Any) -> str:
+    if isinstance(value, (str, PathLike)):
+        return _toml_text(_command.text(value))
+    # Numbers and truth are written as JSON has them, but for what is no number.
+    if isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
+        return json.dumps(value)
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(_toml_value(key, each) for each in value)}]"
+    raise TypeError(f"expected a text, a number, True or False, or a list or a dict of them for {key}, found {value!r}; convert it")
+
+
+def _toml_text(text: str) -> str:
+    # JSON's escapes are TOML's, but for halves of characters, which it need not write, and for one character, which it does not escape.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _metadata(of: pyarrow.Table) -> dict[str, Any]:

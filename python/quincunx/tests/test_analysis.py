@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 import time
+import tomllib
 import unittest
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,9 +66,82 @@ class Jobs(Analysed):
 
         with self.assertRaisesRegex(quincunx.InputError, "jobs.toml:2: expected a `size` of whole elements"):
             quincunx.jobs({"fabric": "star-4", "job": [self.RING | {"size": "6B"}]})
-        for wrong in ({"job": [self.RING | {"hosts": [0, 1]}]}, {"job": ["all_reduce"]}, {"job": [self.RING | {"times": float("nan")}]}):
-            with self.assertRaisesRegex(TypeError, "expected"):
-                quincunx.jobs(wrong, fabric="star-4")
+        for wrong in ([self.RING | {"hosts": [0, 1]}], ["all_reduce"]):
+            with self.assertRaisesRegex(quincunx.InputError, "^expected TOML in .*jobs.toml, found"):
+                quincunx.jobs({"job": wrong}, fabric="star-4")
+
+
+@needs.modules("hypothesis", "pyarrow")
+class Documents(Analysed):
+    def test_a_dict_is_the_document_that_toml_reads_back(self) -> None:
+        from hypothesis import given, settings
+        from hypothesis import strategies as st
+        from quincunx import analysis
+
+        texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
+        whole = st.integers(-(2**63), 2**63 - 1)
+        plain = texts | st.booleans() | whole | st.floats(allow_nan=False, allow_infinity=False)
+        tables = st.dictionaries(texts, st.deferred(lambda: values), max_size=3)
+        values = plain | st.lists(plain | st.lists(plain, max_size=2), max_size=3) | tables | st.lists(tables, min_size=1, max_size=3)
+
+        @given(tables)
+        @settings(max_examples=200, deadline=None, database=None, derandomize=True)
+        def holds(document: dict[str, object]) -> None:
+            self.assertEqual(tomllib.loads("\n".join(analysis._toml(document))), document)
+
+        holds()
+
+    def test_what_toml_has_no_form_for_is_refused(self) -> None:
+        import quincunx
+
+        for wrong in (float("nan"), float("inf"), None, {1, 2}, [{"tp": 8}, 1]):
+            with self.assertRaisesRegex(TypeError, "^expected a text, a number, .* for split, found "):
+                quincunx.predict({"split": wrong})
+
+
+@needs.modules("pyarrow")
+class Predictions(Analysed):
+    # One measured layer, one design beside the baseline, a few tokens: a quarter of a second.
+    STEP = {"model": "llama2-7b", "gpu": "h200", "profile": "h200", "split": {"tp": 8}, "inference": {"batch": 1, "prompt": 16}}
+    NETWORK = {"fabric": "scin-dgx8", "designs": ["nvls", "scin"]}
+
+    def test_a_prediction_has_a_row_for_each_design_and_says_what_its_baseline_is(self) -> None:
+        import quincunx
+
+        options = {"model": "llama2-7b", "batch": 1, "prompt": 16, "design": ["nvls", "scin"], "fresh": True}
+        nvls, scin = quincunx.predict("scin-llama2", **options).to_pylist()
+        self.assertEqual((nvls["design"], nvls["baseline"], nvls["ttft_speedup"]), ("nvls", "nvls", 1.0))
+        self.assertEqual((scin["design"], scin["baseline"]), ("scin", "nvls"))
+        self.assertAlmostEqual(scin["tpot_speedup"], nvls["tpot_ms"] / scin["tpot_ms"], places=6)
+        self.assertAlmostEqual(scin["tokens_per_second"], 1e3 / scin["tpot_ms"], places=6)
+        [_, decode] = scin["exchanges"]
+        waited_ms = decode["times"] * decode["each_us"] / 1e3
+        self.assertAlmostEqual(scin["tpot_share"], waited_ms / scin["tpot_ms"], places=6)
+
+    def test_a_dict_with_tables_in_it_is_a_deployment(self) -> None:
+        import quincunx
+
+        [fast, slow] = [
+            quincunx.predict(self.STEP | {"network": self.NETWORK | {"set": link}}, fresh=True) for link in ({}, {"link.rate": "10GB/s"})
+        ]
+        self.assertEqual(fast["design"].to_pylist(), ["nvls", "scin"])
+        self.assertGreater(slow["ttft_ms"][1].as_py(), fast["ttft_ms"][1].as_py())
+
+    def test_of_training_there_is_an_iteration_in_seconds(self) -> None:
+        import quincunx
+
+        training = {"batch": 8, "sequence": 16, "micro_batch": 1, "overlap": False}
+        step = {key: value for key, value in self.STEP.items() if key != "inference"} | {"network": self.NETWORK, "training": training}
+        row = quincunx.predict(step, fresh=True).to_pylist()[1]
+        self.assertAlmostEqual(row["iteration_s"], row["compute_s"] + row["within_s"] + row["bubble_s"] + row["exposed_s"], places=6)
+        self.assertAlmostEqual(row["tokens_per_second"], 8 * 16 / row["iteration_s"], places=3)
+        self.assertEqual((row["computation"], "ttft_ms" in row), ("between measured", False))
+
+    def test_what_a_deployment_may_not_say_is_refused_as_the_command_refuses_it(self) -> None:
+        import quincunx
+
+        with self.assertRaisesRegex(quincunx.InputError, "deployment.toml: expected .inference. or .training., found none"):
+            quincunx.predict({key: value for key, value in self.STEP.items() if key != "inference"} | {"network": self.NETWORK})
 
 
 class Arguments(Analysed):
