@@ -26,10 +26,10 @@ from quincunx._calling import calling
 from quincunx._command import InputError
 from quincunx._core import EndpointError, GroupError, __version__
 from quincunx._experts import Dispatched, Experts
-from quincunx.analysis import check, cluster, curves, jobs, plan, predict, reproduce, sim, sweep
+from quincunx.analysis import check, cluster, curves, jobs, kept, plan, predict, reproduce, sim, sweep
 
 __all__ = ["Dispatched", "EndpointError", "Experts", "Group", "GroupError", "InputError", "Pending", "__version__", "check", "cluster", "counts", "curves"]
-__all__ += ["init", "jobs", "plan", "predict", "reproduce", "sent_to", "shutdown", "sim", "sweep"]
+__all__ += ["init", "jobs", "kept", "plan", "predict", "reproduce", "sent_to", "shutdown", "sim", "sweep"]
 
 _world: Group | None = None
 _endpoint: _core.Endpoint | None = None

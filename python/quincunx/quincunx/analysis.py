@@ -26,17 +26,17 @@ import math
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, as_completed
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, as_completed
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quincunx import _command
+from quincunx import _command, _kept
 
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["check", "cluster", "curves", "jobs", "plan", "predict", "reproduce", "sim", "sweep"]
+__all__ = ["check", "cluster", "curves", "jobs", "kept", "plan", "predict", "reproduce", "sim", "sweep"]
 
 Value = str | int | float | bool | PathLike[str] | None
 Option = Value | Sequence[Value] | Mapping[str, Value | Sequence[Value]]
@@ -185,17 +185,28 @@ def curves(figures: pyarrow.Table) -> pyarrow.Table:
     return table([{**line, **point} for line, of in zip(lines, found) for point in of["points"]])
 
 
-def sweep(function: Callable[..., pyarrow.Table], /, *, executor: Executor | None = None, **options: Any) -> pyarrow.Table:
-    """Calls `sim` or `check` with every combination of the options that are lists, one call each, and puts their rows into one table.
+def sweep(
+    function: Callable[..., pyarrow.Table], /, *, executor: Executor | None = None, keep: str | PathLike[str] | None = None, **options: Any
+) -> pyarrow.Table:
+    """Calls `sim`, `predict`, `check` or a function of yours with every combination of the options that are lists, one call each, and puts
+    their rows into one table.
 
         quincunx.sweep(quincunx.sim, collective="all_reduce", design=["epic-3", "ring"], set={"link.rate": ["100Gbit/s", "400Gbit/s"]})
+        quincunx.sweep(quincunx.predict, deployment="scin-llama2", batch=[1, 8, 32], executor=executor, keep="batches")
 
     A list within `set` is an axis, too. What the rows do not say already gets a column: here `link.rate`. Rows are in the order of
     combinations, the last axis changes fastest, whichever call ends first. A call is a process, and one of one design and size is busy on one
-    processor: `concurrent.futures.ThreadPoolExecutor()` uses all of them. With an executor of processes `function` must be picklable.
+    processor: `concurrent.futures.ThreadPoolExecutor()` uses all of them, and other executors those of other machines. With an executor of
+    processes `function` must be picklable.
+
+    `keep` names a folder, in which each point's table is kept as soon as it is done. A call finds what is there and does the rest: after
+    Ctrl-C, a kill, or a point that failed. A point is known by the function and its source, its options with what is in files that they name,
+    and the bytes of the command; what else decides it (files that those files name, what a function of yours calls) is not seen: name another folder
+    when that changes. Workers must have the same command. `kept` reads the folder as one table, and `manifest.jsonl` in it says which file is which point.
 
     After two seconds a line on standard error says how far it is. Raises what a call raises, with a note that says at which point; calls that
-    have not begun are cancelled then. Raises ValueError if a list is empty.
+    have not begun are cancelled then. With `keep` the other points are done all the same, and all that failed are raised in an ExceptionGroup.
+    Raises ValueError if a list is empty or `keep` is a file, and with `keep` TypeError for options that are neither texts, numbers nor paths.
     """
     axes = {name: value for name, value in options.items() if isinstance(value, (list, tuple))}
     keys = options.get("set")
@@ -204,35 +215,79 @@ def sweep(function: Callable[..., pyarrow.Table], /, *, executor: Executor | Non
     if empty := [name for name, values in axes.items() if not values]:
         raise ValueError(f"expected values of {empty[0]}, found an empty list; give at least one")
     points = [dict(zip(axes, values)) for values in itertools.product(*axes.values())]
+    labels = [dict(zip(axes, values)) for values in itertools.product(*map(_column, axes.values()))]
     calls = [_call(options, point) for point in points]
-    line, began, tables = _command.Line(), time.monotonic(), {}
+    folder = None if keep is None else _kept.Folder(keep, function)
+    # Of a point that is there twice one call is made, if its table can be kept.
+    ids: list[Any] = list(range(len(calls))) if folder is None else list(map(folder.key, calls))
+    places = {each: place for place, each in enumerate(ids)}
+    tables: dict[Any, pyarrow.Table] = {}
+    failed: dict[Any, Exception] = {}
+    line, began = _command.Line(), time.monotonic()
+    if folder is not None:
+        tables = {each: found for each, place in places.items() if (found := folder.read(each, calls[place])) is not None}
+    missing = {each: calls[place] for each, place in places.items() if each not in tables}
 
-    def add(place: int, result: Callable[[], pyarrow.Table]) -> None:
+    def add(each: Any, result: Callable[[], pyarrow.Table]) -> None:
         try:
-            tables[place] = result()
+            found = result()
         except BaseException as error:
-            error.add_note("at " + ", ".join(f"{name}={value}" for name, value in points[place].items()))
-            raise
+            error.add_note("at " + ", ".join(f"{name}={value}" for name, value in points[places[each]].items()))
+            # Without executors that work no other point will be done.
+            if folder is None or not isinstance(error, Exception) or isinstance(error, (BrokenExecutor, CancelledError)):
+                raise
+            folder.fail(missing[each], error)
+            failed[each] = error
+        else:
+            if folder is not None:
+                folder.write(each, missing[each], found)
+            tables[each] = found
         if time.monotonic() - began > QUIET_SECONDS and not _command.quiet.get():
-            line.show(f"{len(tables)} of {len(points)} points")
+            line.show(f"{len(tables) + len(failed)} of {len(places)} points")
 
+    futures: dict[Future[pyarrow.Table], Any] = {}
     try:
         if executor is None:
-            for place, call in enumerate(calls):
-                add(place, functools.partial(_quietly, function, call))
+            for each, call in missing.items():
+                add(each, functools.partial(_quietly, function, call))
         else:
-            places = {executor.submit(_quietly, function, call): place for place, call in enumerate(calls)}
-            try:
-                for future in as_completed(places):
-                    add(places[future], future.result)
-            finally:
-                for future in places:
-                    future.cancel()
+            for each, call in missing.items():
+                futures[executor.submit(_quietly, function, call)] = each
+            for future in as_completed(futures):
+                add(futures[future], future.result)
+    except BaseException:
+        for future, each in futures.items():
+            # What is under way goes on to its end, and what has ended meanwhile is kept, too.
+            if not future.cancel() and folder is not None and each not in tables:
+                future.add_done_callback(functools.partial(_keep, folder, each, missing[each]))
+        raise
     finally:
         line.clear()
-    labels = [dict(zip(axes, values)) for values in itertools.product(*map(_column, axes.values()))]
-    rows = [{**label, **row} for place, label in enumerate(labels) for row in tables[place].to_pylist()]
+    if failed:
+        told = f"expected tables of {len(places)} points, found {len(failed)} that failed; the others are kept in {keep}: call again to do these alone"
+        raise ExceptionGroup(told, [failed[each] for each in places if each in failed])
+    rows = [{**label, **row} for each, label in zip(ids, labels) for row in tables[each].to_pylist()]
     return table(rows)
+
+
+def kept(folder: str | PathLike[str]) -> pyarrow.Table:
+    """All points that sweeps have kept in a folder as one table, in the order in which they were done.
+
+        quincunx.kept("batches").to_pandas()
+
+    Beside what a point's rows say there are columns for its options, a list or a dict as text, `function`, and `build`, a hash of the command:
+    of a folder in which several have left points choose one. What is damaged is passed over.
+
+    Raises FileNotFoundError if there are no points.
+    """
+    _arrow()
+    points = _kept.points(folder)
+    flat = [_flat(point["options"]) for point, _ in points]
+    names = dict.fromkeys(name for options in flat for name in options)
+    columns = {name: _column([options.get(name) for options in flat]) for name in names}
+    labels = [{name: columns[name][place] for name in options} for place, options in enumerate(flat)]
+    said = [{"function": point["function"], "build": point["build"]} for point, _ in points]
+    return table([{**which, **label, **row} for which, label, (_, of) in zip(said, labels, points) for row in of.to_pylist()])
 
 
 def table(rows: Sequence[Mapping[str, Any]], **metadata: Any) -> pyarrow.Table:
@@ -326,9 +381,25 @@ def _quietly(function: Callable[..., pyarrow.Table], call: Mapping[str, Any]) ->
         _command.quiet.reset(token)
 
 
+def _keep(folder: _kept.Folder, each: str, call: Mapping[str, Any], future: Future[pyarrow.Table]) -> None:
+    """Keeps what a call came to that nobody waits for any more."""
+    if not future.cancelled() and future.exception() is None:
+        folder.write(each, call, future.result())
+
+
+def _flat(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a point, and those of its `set`, as values of columns."""
+    keys = options.get("set")
+    found = {**options, **keys} if isinstance(keys, Mapping) else dict(options)
+    if isinstance(keys, Mapping):
+        del found["set"]
+    return found
+
+
 def _column(values: Sequence[Any]) -> list[Any]:
-    """Values of an axis as a column: as they are if all are numbers or all are texts, otherwise as the command got them."""
+    """Values of an axis as a column: as they are if all are numbers or all are texts, otherwise as the command got them, and dicts as JSON."""
     present = [value for value in values if value is not None]
     if all(isinstance(value, str) for value in present) or all(isinstance(value, (int, float)) for value in present):
         return list(values)
-    return [None if value is None else _command.text(value) for value in values]
+    texts = [json.dumps(value, default=_command.text) if isinstance(value, Mapping) else _command.text(value) for value in present]
+    return [None if value is None else texts.pop(0) for value in values]

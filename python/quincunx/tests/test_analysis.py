@@ -409,6 +409,19 @@ class Sweeps(Analysed):
         self.assertEqual(table["loss"].to_pylist(), [None, "0.5", "1%@2"])
         self.assertEqual((table["seed"].to_pylist(), table["full"].to_pylist()), ([1] * 3, [False] * 3))
 
+    def test_an_axis_may_be_of_dicts(self) -> None:
+        import quincunx
+        from quincunx import analysis
+
+        table = quincunx.sweep(lambda deployment: analysis.table([{"here": deployment["tp"]}]), deployment=[{"tp": 1}, {"tp": 2}])
+        self.assertEqual(table.to_pylist(), [{"deployment": '{"tp": 1}', "here": 1}, {"deployment": '{"tp": 2}', "here": 2}])
+
+    def test_a_value_that_has_no_text_is_refused_before_a_call(self) -> None:
+        import quincunx
+
+        with mock.patch.object(quincunx.analysis, "_quietly", side_effect=AssertionError), self.assertRaisesRegex(TypeError, "found set; convert it"):
+            quincunx.sweep(quincunx.sim, collective="all_reduce", seed=[1, {2}])
+
     def test_an_axis_without_values_is_refused(self) -> None:
         import quincunx
 
@@ -431,7 +444,9 @@ class Sweeps(Analysed):
         with mock.patch("sys.stderr", told), mock.patch.object(analysis, "QUIET_SECONDS", 0):
             quincunx.sweep(call, first=[1, 2])
         self.assertEqual(told.getvalue().replace("\r", "|").rstrip(" |"), "|1 of 2 points|2 of 2 points")
-        self.assertEqual(quiet, [True, True])
+        with concurrent.futures.ThreadPoolExecutor(1) as executor:
+            quincunx.sweep(call, first=3, executor=executor)
+        self.assertEqual(quiet, [True, True, True])
 
 
 if __name__ == "__main__":
