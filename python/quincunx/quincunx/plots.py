@@ -77,6 +77,12 @@ _NAMES = {
     "algbw_GBps": "algbw (GB/s)",
     "busbw_GBps": "busbw (GB/s)",
     "netbw_GBps": "netbw (GB/s)",
+    "ttft_ms": "time to the first token (ms)",
+    "tpot_ms": "time of a token (ms)",
+    "ttft_share": "the network's share of the first token",
+    "tpot_share": "the network's share of a token",
+    "tokens_per_second": "tokens a second",
+    "iteration_s": "iteration (s)",
 }
 
 # How what was published is drawn: a mark around ours, an outline of a bar.
@@ -130,19 +136,19 @@ def lines(table: Any, quantity: str, *, over: str = "size", ax: Axes | None = No
         at = [order.index(x) for x in xs] if _is_text(order) else xs
         ax.errorbar(at, means, yerr=bars, label=design, color=colour, marker=marker, capsize=2)
     _scale(ax, order, over)
-    _scale_values(ax, [mean for of in points.values() for mean, _ in of.values()], is_time=quantity.endswith("_us"))
+    _scale_values(ax, [mean for of in points.values() for mean, _ in of.values()], is_time=quantity.endswith(("_us", "_ms", "_s")))
     ax.set_ylabel(_NAMES.get(quantity, quantity))
     ax.legend()
     return ax
 
 
 @_in_our_look
-def speedup(table: Any, baseline: str, *, over: str = "size", ax: Axes | None = None) -> Axes:
-    """Bars: how many times as fast as `baseline` each design is, from `time_us`, for each value of `over`.
+def speedup(table: Any, baseline: str, quantity: str = "time_us", *, over: str = "size", ax: Axes | None = None) -> Axes:
+    """Bars: how many times as fast as `baseline` each design is, for each value of `over`. `quantity` is a column of times, such as `tpot_ms`.
 
     Raises ValueError if a value has no time of the baseline, or there is nothing else.
     """
-    points = _points(_rows(table, "design", over, "time_us"), "time_us", over)
+    points = _points(_rows(table, "design", over, quantity), quantity, over)
     order = _order(x for of in points.values() for x in of)
     others = [design for design in points if design != baseline]
     if not others:

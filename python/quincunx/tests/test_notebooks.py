@@ -35,11 +35,14 @@ class Notebooks(Analysed):
     def test_a_published_figure(self) -> None:
         self.run_through("a_published_figure")
 
+    def test_from_config_to_decision(self) -> None:
+        self.run_through("from_config_to_decision")
+
     def test_they_are_kept_without_what_they_printed(self) -> None:
         import nbformat
 
         found = sorted(FOLDER.glob("*.ipynb"))
-        self.assertEqual([path.stem for path in found], ["a_published_figure", "what_would_it_buy", "which_design"])
+        self.assertEqual([path.stem for path in found], ["a_published_figure", "from_config_to_decision", "what_would_it_buy", "which_design"])
         for path in found:
             for cell in nbformat.read(path, as_version=4).cells:
                 self.assertFalse(cell.get("outputs") or cell.get("execution_count"), f"{path.name}: clear all outputs before you save it")

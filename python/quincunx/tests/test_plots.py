@@ -113,6 +113,15 @@ class Plots(Analysed):
         [bars] = plots.speedup(table, "ring").containers
         self.assertEqual([bar.get_height() for bar in bars], [25.0, 2.0])
 
+    def test_any_column_of_times_has_speedups_and_grows_by_factors(self) -> None:
+        from quincunx import plots
+
+        table = self.table(*({"design": design, "batch": 1, "tpot_ms": time} for design, time in (("ring", 30.0), ("mine", 3.0))))
+        [bars] = plots.speedup(table, "ring", "tpot_ms", over="batch").containers
+        self.assertEqual([bar.get_height() for bar in bars], [10.0])
+        ax = plots.lines(table, "tpot_ms", over="batch")
+        self.assertEqual((ax.get_yscale(), ax.get_ylabel()), ("log", "time of a token (ms)"))
+
     def test_what_was_published_is_hollow_beside_ours(self) -> None:
         from quincunx import analysis, plots
 
