@@ -5,7 +5,8 @@
 Rank 0 prints one JSON object: losses to the last bit, seconds of each iteration, seconds of each iteration's communication alone, and
 bytes that crossed the busiest link in both directions. The first half of the steps trains as DDP does, communication overlapped with the
 backward pass. In the second half the same buckets are exchanged after the backward pass, once all ranks have ended theirs: that alone is
-timed as communication. Needs torch; on `--backend gloo` nothing of quincunx.
+timed as communication. Of that half it also says when buckets were ready, which predict.py starts from. Needs torch; on `--backend gloo`
+nothing of quincunx.
 """
 
 import argparse
@@ -61,19 +62,30 @@ def text() -> torch.Tensor:
 
 
 class Apart:
-    """`exchange` is a communication hook of DDP that exchanges all buckets after the backward pass, and times that from when all ranks are there."""
+    """`exchange` is a communication hook of DDP that exchanges all buckets after the backward pass, and times that from when all ranks are there.
+
+    Of each iteration, which says when it `began`: seconds until each bucket was `ready` here, and until the last was at all ranks.
+    """
 
     def __init__(self) -> None:
         self.kept: list[tuple[torch.Tensor, torch.futures.Future]] = []
         self.seconds: list[float] = []
+        self.began = 0.0
+        self.ready: list[list[float]] = [[]]
+        self.all_ready: list[float] = []
+        self.bytes: list[int] = []
 
     def exchange(self, _: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         future: torch.futures.Future = torch.futures.Future()
         self.kept.append((bucket.buffer(), future))
+        self.ready[-1].append(time.perf_counter() - self.began)
         if bucket.is_last():
             kept, self.kept = self.kept, []
+            self.ready.append([])
+            self.bytes = [gradients.nbytes for gradients, _ in kept]
             dist.barrier()
             begun = time.perf_counter()
+            self.all_ready.append(begun - self.began)
             works = [dist.all_reduce(gradients, async_op=True) for gradients, _ in kept]
             for work in works:
                 work.wait()
@@ -133,7 +145,7 @@ def main() -> None:
     def train(ddp: DistributedDataParallel, steps: int) -> None:
         optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
         for _ in range(steps):
-            begun = time.perf_counter()
+            begun = apart.began = time.perf_counter()
             starts = torch.randint(len(data) - options.context - 1, (options.batch,), generator=choices)
             sequences = torch.stack([data[start : start + options.context + 1] for start in starts])
             loss = functional.cross_entropy(ddp(sequences[:, :-1]).flatten(0, 1), sequences[:, 1:].flatten())
@@ -163,9 +175,14 @@ def main() -> None:
     every = [torch.empty(len(losses), dtype=torch.float64) for _ in range(size)]
     dist.all_gather(every, torch.tensor(losses, dtype=torch.float64))
     dist.all_reduce(crossed, op=dist.ReduceOp.MAX)
+    # A bucket is exchanged when the last rank has it.
+    ready = torch.tensor([statistics.median(times) for times in zip(*apart.ready[1:-1], strict=True)], dtype=torch.float64)
+    if len(ready):
+        dist.all_reduce(ready, op=dist.ReduceOp.MAX)
     weights = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
     if rank == 0:
         half = options.steps // 2
+        with_apart = list(zip(iterations[2 + half :], apart.all_ready, apart.seconds))[1:]
         found = {
             "backend": options.backend,
             "design": quincunx.torch.designs()[0] if options.backend == "quincunx" else "ring of gloo",
@@ -173,6 +190,11 @@ def main() -> None:
             "gradient_bytes": 4 * weights.numel(),
             "iteration_s": statistics.median(iterations[2 : 2 + half]),
             "communication_s": statistics.median(apart.seconds[1:]) if len(apart.seconds) > 1 else None,
+            "apart_iteration_s": statistics.median(iteration for iteration, _, _ in with_apart) if with_apart else None,
+            "all_ready_s": statistics.median(ready for _, ready, _ in with_apart) if with_apart else None,
+            "rest_s": statistics.median(iteration - ready - spent for iteration, ready, spent in with_apart) if with_apart else None,
+            "bucket_bytes": apart.bytes,
+            "bucket_ready_s": ready.tolist(),
             "busiest_link_bytes_out": round(crossed[0].item()),
             "busiest_link_bytes_in": round(crossed[1].item()),
             "losses": [torch.stack(every)[:, step].mean().item() for step in range(len(losses))],
