@@ -178,8 +178,8 @@ def subcommands(*path: str) -> frozenset[str]:
 @functools.cache
 def options(*path: str) -> frozenset[str]:
     lines = re.findall(r"^ {2,8}(-\w)?(?:, )?(--[\w-]+)?", help_of(*path) or "", re.M)
-    aliases = re.findall(r"\[aliases?: ([^\]]*)\]", help_of(*path) or "")
-    return frozenset(name for pair in lines for name in pair if name) | {name for alias in aliases for name in alias.split(", ")}
+    aliases = re.findall(r"\[alias(?:es)?:\s+([^\]]*)\]", help_of(*path) or "")
+    return frozenset(name for pair in lines for name in pair if name) | {name for alias in aliases for name in re.split(r",\s+", alias)}
 
 
 def is_ours(code: str) -> bool:

@@ -32,9 +32,8 @@ def ask(*arguments: str) -> subprocess.CompletedProcess:
 
 @functools.cache
 def options(command: str) -> frozenset[str]:
-    """The options of a command, as its help has them at the beginning of lines, and the other names that it says they have."""
-    told = ask(command, "--help").stdout
-    return frozenset(re.findall(r"^ {2,8}(?:-\w, )?(--[\w-]+)", told, re.M) + re.findall(r"\[alias:\s+(--[\w-]+)\]", told))
+    """The options of a command, as its help has them at the beginning of lines."""
+    return frozenset(re.findall(r"^ {2,8}(?:-\w, )?(--[\w-]+)", ask(command, "--help").stdout, re.M))
 
 
 @functools.cache
