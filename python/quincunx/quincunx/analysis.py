@@ -114,6 +114,11 @@ def predict(deployment: str | PathLike[str] | Mapping[str, Any], **options: Opti
     `ttft_speedup` and `tpot_speedup` are the baseline's time over this one's. `tokens_per_second` is of answers, of the whole batch.
     `prefill_computation` and `decode_computation` say what the time of computing is from: "measured", "between measured" or "roofline".
 
+    Of serving: `requests_per_second` that come; in milliseconds medians and 99th percentiles of all requests, `ttft_p50_ms`, `ttft_p99_ms`,
+    `tpot_p50_ms` and `tpot_p99_ms`; the baseline's medians over these, `ttft_p50_speedup` and `tpot_p50_speedup`; `share`, from 0 to 1, of the network in
+    the time with something to do, and `busy`, its share of all time; the most answers `together`; `tokens_per_second` of answers, and `drained_s`,
+    seconds from the last arrival to the last token.
+
     Of training, in seconds: `iteration_s`, in it `compute_s` of the longest stage, `within_s` of what layers and experts exchange, `bubble_s`
     in which stages wait for each other, and `exposed_s`, the part of `replicas_s` that nothing hides. `share`, from 0 to 1, is the network's part of the iteration, `saved`
     the part of the baseline's iteration that is no longer there; `tokens_per_second` is of the whole batch, and `computation` as above.
@@ -127,10 +132,15 @@ def predict(deployment: str | PathLike[str] | Mapping[str, Any], **options: Opti
 
 
 def plan(deployment: str | PathLike[str] | Mapping[str, Any] | None = None, **options: Option) -> pyarrow.Table:
-    """Compares designs for a deployment, as `quincunx plan` does: a row for each design, the best first; the advice in words and its reasons
-    are in the table's metadata. `deployment` is a preset, a file, or a dict of what is in one; without it options say everything.
+    """Whether a design is worth it for a model on a cluster: a row for each design. `deployment` is a preset, a file, or a dict of what is in one;
+    without it a cluster is asked what people ask first of a model there:
 
-        quincunx.plan("scin-llama2", model="llama2-7b")
+        quincunx.plan(cluster="epic-star8", model="llama3-8b")
+
+    Of a design: `switches` that take part, by name, their `ports`, `switch_memory_bytes` of the fullest (null if they forward only), and in
+    milliseconds the times that are asked for: `ttft_ms` and `tpot_ms`, `median_ttft_ms` and `median_tpot_ms`, `iteration_ms`. The table's
+    metadata has `advice`: its `answer`, the `design` and the `baseline`, what is `saved` as shares, at `least`, `expected` and at `most`,
+    `changes` that would change the answer, and all of it in `words`.
 
     Raises what `predict` raises.
     """

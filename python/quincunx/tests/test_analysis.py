@@ -137,10 +137,39 @@ class Predictions(Analysed):
         self.assertAlmostEqual(row["tokens_per_second"], 8 * 16 / row["iteration_s"], places=3)
         self.assertEqual((row["computation"], "ttft_ms" in row), ("between measured", False))
 
+    def test_of_requests_there_are_medians_and_percentiles(self) -> None:
+        import quincunx
+
+        with tempfile.TemporaryDirectory() as folder:
+            requests = Path(folder) / "requests.csv"
+            requests.write_text("arrival_s,prompt,answer\n" + "".join(f"{number / 10},16,4\n" for number in range(8)))
+            serving = {"serving": {"requests": str(requests), "load": 0.5}}
+            step = {key: value for key, value in self.STEP.items() if key != "inference"} | {"network": self.NETWORK} | serving
+            row = quincunx.predict(step, fresh=True).to_pylist()[1]
+        self.assertAlmostEqual(row["requests_per_second"], 5.0, places=6)
+        self.assertLessEqual(row["ttft_p50_ms"], row["ttft_p99_ms"])
+        self.assertEqual((row["together"], "ttft_ms" in row), (1, False))
+
+    def test_a_plan_says_in_the_tables_metadata_whether_a_design_is_worth_it(self) -> None:
+        import quincunx
+
+        table = quincunx.plan(self.STEP | {"network": self.NETWORK | {"designs": ["ring", "scin"]}})
+        ring, scin = table.to_pylist()
+        self.assertEqual((ring["ports"], scin["ports"]), (None, 32))
+        advice = json.loads(table.schema.metadata[b"quincunx"])["advice"]
+        self.assertEqual((advice["answer"], advice["design"], advice["baseline"]), ("worth it", "scin", "ring"))
+        self.assertAlmostEqual(advice["saved"][1]["expected"], 1 - scin["tpot_ms"] / ring["tpot_ms"], places=6)
+
+    def test_a_plan_without_a_deployment_names_what_it_wants(self) -> None:
+        import quincunx
+
+        with self.assertRaisesRegex(quincunx.InputError, "^expected a file, a preset .* or --fabric, found none"):
+            quincunx.plan()
+
     def test_what_a_deployment_may_not_say_is_refused_as_the_command_refuses_it(self) -> None:
         import quincunx
 
-        with self.assertRaisesRegex(quincunx.InputError, "deployment.toml: expected .inference. or .training., found none"):
+        with self.assertRaisesRegex(quincunx.InputError, "deployment.toml: expected .inference., .serving. or .training., found none"):
             quincunx.predict({key: value for key, value in self.STEP.items() if key != "inference"} | {"network": self.NETWORK})
 
 
