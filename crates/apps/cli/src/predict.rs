@@ -14,6 +14,7 @@ use crate::kept::Kept;
 use crate::out::say;
 use crate::predicted::{Case, Row, json_of, show};
 use crate::results::{Printed, envelope};
+use crate::train::write;
 
 /// `quincunx predict`.
 #[derive(Args)]
@@ -25,6 +26,7 @@ use crate::results::{Printed, envelope};
   quincunx predict serving-llama2 --requests AzureLLMInferenceTrace_conv.csv --load 2.5
   quincunx predict epic-gpt3-13b --set training.overlap=true
   quincunx predict scin-llama2 --sweep inference.batch=1,8,32 --sweep network.set.link.rate=50GB/s,112.5GB/s --csv
+  quincunx predict scin-llama2 --design ring --chakra llama        # a trace for every rank, for sim chakra and other simulators
   quincunx predict --show scin-llama2 > mine.toml               # a file to start from
 
 A step of a language model: what its accelerators compute, by measured layers where a profile has some and by a roofline elsewhere, and what they
@@ -45,6 +47,9 @@ pub(crate) struct Predict {
     /// Simulate everything, and keep nothing for the next call
     #[arg(long)]
     fresh: bool,
+    /// Write the step as Chakra traces, one a rank, to PREFIX.RANK.et; of one design
+    #[arg(long, value_name = "PREFIX", conflicts_with = "sweep")]
+    chakra: Option<String>,
     #[command(flatten)]
     printed: Printed,
     /// Print a preset as a file, and predict nothing
@@ -88,6 +93,16 @@ impl Predict {
                 let baseline = first.map_or_else(|| prediction.clone(), |row| row.prediction.clone());
                 rows.push(Row { case, prediction, baseline });
             }
+        }
+        if let Some(prefix) = &self.chakra {
+            let [row] = &rows[..] else {
+                return Err(Failure::Input(format!(
+                    "expected one design with --chakra, found {}; write one at a time",
+                    rows.len()
+                )));
+            };
+            let trace = questions[0].trace(&row.prediction).map_err(Failure::input)?;
+            write(prefix, &trace, questions[0].ranks())?;
         }
         if self.printed.is_for_programs() {
             let rows: Vec<Value> =

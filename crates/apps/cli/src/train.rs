@@ -156,7 +156,7 @@ impl Train {
 }
 
 /// One file a rank; all ranks do the same.
-fn write(prefix: &str, trace: &Trace, ranks: u16) -> Result<(), Failure> {
+pub(crate) fn write(prefix: &str, trace: &Trace, ranks: u16) -> Result<(), Failure> {
     let bytes = trace.write();
     for rank in 0..ranks {
         let path = format!("{prefix}.{rank}.et");

@@ -50,6 +50,12 @@ pub enum PredictionError {
         /// Why not.
         reasons: String,
     },
+    /// A trace has no place for it.
+    #[error("expected a step of one group of all ranks for a trace, found {what}; leave that out")]
+    Untraceable {
+        /// What.
+        what: &'static str,
+    },
     /// A collective has no time.
     #[error("{collective} of {size} by {design} on {fabric}: {error}")]
     Run {

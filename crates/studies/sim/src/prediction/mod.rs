@@ -8,6 +8,7 @@ mod known;
 mod needs;
 mod network;
 mod question;
+mod trace;
 
 pub use advice::{Saved, Worth};
 pub use doubt::Doubt;

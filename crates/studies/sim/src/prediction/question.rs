@@ -98,6 +98,11 @@ impl<'a> Question<'a> {
         &self.deployment.network.designs
     }
 
+    /// Ranks of the network.
+    pub fn ranks(&self) -> u16 {
+        self.network.scenario.ranks()
+    }
+
     /// The rate of an accelerator's links; none on a fabric whose links differ.
     pub fn link_rate(&self) -> Option<BitRate> {
         match &self.network.scenario.fabric {

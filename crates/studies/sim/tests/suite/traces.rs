@@ -3,13 +3,17 @@
 use quincunx_chakra::{Node, Operation, Trace, Work};
 use quincunx_collective::{Collective, Rank};
 use quincunx_designs::{CATALOG, FALLBACK};
+use quincunx_language::Deployment;
+use quincunx_scenario::{Document, Override};
 use quincunx_sim::{
-    Outputs, Request, TracesError, TracesMeasurement, TracesRequest, TrainingError, ignore_progress, measure,
-    measure_traces, measure_training, training_trace,
+    KnownTimes, Outputs, Prediction, PredictionError, Question, Request, TracesError, TracesMeasurement,
+    TracesRequest, TrainingError, ignore_progress, measure, measure_traces, measure_training, training_trace,
 };
 use quincunx_units::{BitRate, ByteCount, Duration};
 use quincunx_workload::Iteration;
 use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use crate::requests::{lengths, request, scenario};
 
@@ -227,4 +231,87 @@ fn whoever_stops_a_simulation_hears_what_was_running() {
     let error = measure_traces(&request, &mut |_| ControlFlow::Break(())).unwrap_err();
     let (what, _) = error.stopped().expect("it was stopped");
     assert_eq!(what, "all_reduce of 512MiB");
+}
+
+/// A model whose tokens have 1 KiB each.
+const SMALL: &str =
+    r#"{"model_type":"gpt2","n_embd":512,"n_layer":2,"n_head":4,"n_positions":64,"vocab_size":100}"#;
+
+/// A step of a small model that `changes` ask for, predicted by `design`, and its trace.
+fn step(changes: &[&str], design: &str) -> Result<(Prediction, Trace), PredictionError> {
+    static WRITTEN: LazyLock<PathBuf> = LazyLock::new(|| {
+        let path = std::env::temp_dir().join(format!("quincunx-model-{}.json", std::process::id()));
+        std::fs::write(&path, SMALL).unwrap();
+        path
+    });
+    let text = format!("model = {:?}\nnetwork.designs = [\"ring\"]", WRITTEN.display().to_string());
+    let mut document = Document::parse("file", &text).unwrap();
+    for change in changes {
+        document.set(&change.parse::<Override>().unwrap()).unwrap();
+    }
+    let asked = Deployment::read("file", &document).unwrap();
+    let known = KnownTimes::default();
+    let question = Question::new(&asked, CATALOG, &known)?;
+    let found = question.answer(design, &mut ignore_progress)?;
+    let trace = question.trace(&found)?;
+    Ok((found, Trace::read("written", &trace.write()).unwrap()))
+}
+
+const PROMPT: [&str; 4] =
+    ["network.fabric=memory-4", "split.tp=4", "inference.batch=1", "inference.prompt=16"];
+const TRAINING: [&str; 5] = [
+    "network.fabric=star-4",
+    "training.batch=4",
+    "training.sequence=16",
+    "training.overlap=false",
+    "split.dp=4",
+];
+
+#[test]
+fn a_prompt_and_its_next_token_written_as_a_trace_take_the_same_time_to_the_picosecond() {
+    let (found, trace) = step(&PROMPT, "scin").unwrap();
+    let replay = replayed(&asked("memory-4", &[], "scin"), &vec![trace.nodes; 4]).unwrap().replay;
+    let found = found.inference.unwrap();
+    assert_eq!(replay.time, found.prefill.time() + found.decode.time());
+    let communication = found.prefill.communication + found.decode.communication;
+    assert_eq!(replay.ranks[0].communication, communication);
+}
+
+#[test]
+fn a_step_whose_layers_share_sequences_has_both_halves_of_a_sum() {
+    let (found, trace) = step(&[&PROMPT[..], &["split.sequence_parallel=true"]].concat(), "ring").unwrap();
+    let of = |name: &str| trace.nodes.iter().filter(|node| node.name.starts_with(name)).count();
+    // Two sums in each of two layers, for the prompt and for the token.
+    assert_eq!((of("reduce_scatter"), of("all_gather")), (8, 8));
+    let replay = replayed(&asked("memory-4", &[], "ring"), &vec![trace.nodes; 4]).unwrap().replay;
+    let found = found.inference.unwrap();
+    assert_eq!(replay.time, found.prefill.time() + found.decode.time());
+}
+
+#[test]
+fn an_iteration_of_replicas_written_as_a_trace_ends_with_their_gradients() {
+    let (found, trace) = step(&TRAINING, "ring").unwrap();
+    let training = found.training.unwrap();
+    let [.., last] = &trace.nodes[..] else { panic!("no nodes") };
+    let Work::Collective { size, .. } = &last.work else { panic!("{last:?}") };
+    assert_eq!((*size, training.exchanges.len()), (training.exchanges[0].0.bytes, 1));
+    let computed: Duration = trace.nodes.iter().map(|node| node.duration).sum();
+    assert_eq!(computed, training.compute);
+}
+
+#[test]
+fn what_a_trace_of_one_group_cannot_say_is_refused() {
+    for (base, changes, what) in [
+        (&TRAINING[..], &["training.overlap=true"][..], "beside the backward pass"),
+        (&TRAINING, &["split.dp=2", "split.tp=2"], "expected a network of 2 ranks"),
+        (&PROMPT, &["serving.requests=conversations"], "requests that come and go"),
+        (
+            &["network.fabric=memory-4", "split.pp=2", "inference.batch=1", "inference.prompt=16"],
+            &[],
+            "of experts or stages",
+        ),
+    ] {
+        let error = step(&[base, changes].concat(), "ring").unwrap_err().to_string();
+        assert!(error.contains(what) && !error.contains('\n'), "{error}");
+    }
 }
