@@ -2,4 +2,7 @@
 
 mod instruction;
 mod isa;
+#[path = "../../examples/answers/lines.rs"]
+mod lines;
 mod participant;
+mod vectors;

@@ -1,0 +1,81 @@
+"""A bench for SCIN's switch: accelerators with memories, and what the in-switch accelerator makes of them."""
+
+import subprocess
+import unittest
+from collections.abc import Iterable
+from pathlib import Path
+
+VECTORS = Path(__file__).resolve().parents[3] / "vectors/scin-isa.txt"
+WAIT, NOTIFY, REGION, QUANT = 4, 8, 2, 1
+
+
+class Simulator:
+    """A run of sim.cpp: what it is told, all at once, and what it answers."""
+
+    def __init__(self, program: Path) -> None:
+        self.program = program
+        self.lines: list[str] = []
+
+    def tell(self, *lines: str) -> None:
+        self.lines += lines
+
+    def run(self) -> list[list[str]]:
+        """Raises AssertionError at what must never be."""
+        ended = subprocess.run([str(self.program)], input="\n".join(self.lines) + "\n", text=True, capture_output=True, timeout=300)
+        assert ended.returncode == 0, f"{ended.returncode}: {ended.stderr[-2000:]}"
+        answers = [line.split() for line in ended.stdout.splitlines()]
+        faults = [" ".join(words) for words in answers if words[0] in ("fault", "busy")]
+        assert not faults, f"{len(faults)}: {'; '.join(faults[:5])}"
+        return answers
+
+
+def steps() -> list[tuple[list[str], list[list[str]]]]:
+    """The vectors: what the accelerator is told, each with what it answers."""
+    found: list[tuple[list[str], list[list[str]]]] = []
+    for line in VECTORS.read_text().splitlines():
+        words = line.split()
+        if words[0] == ">":
+            found.append((words[1:], []))
+        else:
+            found[-1][1].append(words)
+    return found
+
+
+def cases() -> list[list[tuple[list[str], list[list[str]]]]]:
+    """The vectors by case: each begins with its number of ports and its type."""
+    found: list[list] = []
+    for step in steps():
+        if step[0][0] == "ports":
+            found.append([])
+        found[-1].append(step)
+    return found
+
+
+def instruction(number: int, length: int, flags: int, sources: int, destinations: int, addresses: Iterable[int]) -> str:
+    return " ".join(map(str, ["instruction", number, length, flags, sources, destinations, *addresses]))
+
+
+def replay(test: unittest.TestCase, program: Path, case: list, *setting: str) -> list[list[str]]:
+    """Tells a case of the vectors, and holds flags, memories and refusals to what the engine answers. Returns all answers."""
+    simulator = Simulator(program)
+    simulator.tell(*setting)
+    _, ports, data_type = case[0][0]
+    simulator.tell(f"type {data_type}")
+    expected: list[tuple[str, ...]] = []
+    for words, answers in case[1:]:
+        simulator.tell(" ".join(words))
+        expected += sorted(("refused",) if what == "refused" else (what, *rest) for what, *rest in answers)
+    answers = simulator.run()
+    found, flags = [], []
+    for what, *rest in answers:
+        if what == "flag":
+            flags.append((what, rest[0], rest[2]))
+        elif what == "refused":
+            found.append((what,))
+        elif what == "memory":
+            found.append((what, *rest))
+        test.assertNotEqual(what, "drop", rest)
+    test.assertEqual(sorted(flags), sorted(each for each in expected if each[0] == "flag"), case[0])
+    for have, want in zip(found, (each for each in expected if each[0] != "flag"), strict=True):
+        test.assertEqual(have, want, case[0])
+    return answers
