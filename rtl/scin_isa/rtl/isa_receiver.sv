@@ -89,7 +89,7 @@ module isa_receiver #(
   assign slot_fits = slot_rest == '0 && (SlotW == $clog2(SLOTS) || slot_o == '0);
 
   // What the entry's wave has at that place.
-  assign whole     = lengths_i[int'(entry_o)*LengthW+:LengthW];
+  assign whole     = lengths_i[32'(entry_o)*LengthW+:LengthW];
   assign is_scales = 32'(place_o) >= Packets;
   assign start     = (is_scales ? 32'(place_o) - Packets : 32'(place_o)) * PAYLOAD_BYTES;
   assign length    = is_scales ? LengthW'(((32'(whole) + 32'd63) >> 6) << 1) : whole;

@@ -2,26 +2,28 @@
 // receiver has room.
 `default_nettype none
 
-module port_transmitter (
+module port_transmitter #(
+    parameter int FLIT_W = 256
+) (
     input  wire logic         clk_i,
     input  wire logic         rst_ni,
     // Of the in-switch accelerator, reads and writes.
     input  wire logic [1:0]   isa_valid_i,
     input  wire logic [1:0]   isa_last_i,
     output logic      [1:0]   isa_ready_o,
-    input  wire logic [511:0] isa_flit_i,
+    input  wire logic [2*FLIT_W-1:0] isa_flit_i,
     // Of the switch core, by class.
     input  wire logic [3:0]   core_valid_i,
     input  wire logic [3:0]   core_last_i,
     output logic      [3:0]   core_ready_o,
-    input  wire logic [1023:0] core_flit_i,
+    input  wire logic [4*FLIT_W-1:0] core_flit_i,
     // Whether there is a credit for a channel, and that it is taken: four classes of the core, two of the accelerator.
     input  wire logic [5:0]   has_credit_i,
     output logic      [5:0]   take_credit_o,
     // The link takes a flit a cycle.
     output logic              valid_o,
     output logic              last_o,
-    output logic      [255:0] flit_o
+    output logic      [FLIT_W-1:0] flit_o
 );
   logic [3:0] core_want, core_grant;
   logic [1:0] isa_want, isa_grant, set_want, set_grant;
@@ -81,13 +83,13 @@ module port_transmitter (
   assign {core_ready_o, isa_ready_o} = whose;
   assign take_credit_o = begins ? {chosen[1:0], chosen[5:2]} : '0;
 
-  logic [255:0] flit;
-  logic         out, out_last;
+  logic [FLIT_W-1:0] flit;
+  logic              out, out_last;
 
   always_comb begin
     flit = '0;
-    for (int i = 0; i < 2; i++) if (whose[i]) flit |= isa_flit_i[256*i+:256];
-    for (int i = 0; i < 4; i++) if (whose[2+i]) flit |= core_flit_i[256*i+:256];
+    for (int i = 0; i < 2; i++) if (whose[i]) flit |= isa_flit_i[FLIT_W*i+:FLIT_W];
+    for (int i = 0; i < 4; i++) if (whose[2+i]) flit |= core_flit_i[FLIT_W*i+:FLIT_W];
   end
   assign out      = (valid & whose) != '0;
   assign out_last = (last & whose) != '0;

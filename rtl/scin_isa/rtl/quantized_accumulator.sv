@@ -43,7 +43,7 @@ module quantized_accumulator #(
     logic [3:0]       scale;
     logic [PORTS-1:0] destinations;
   } flit_t;
-  localparam int FlitTW = $bits(flit_t);
+  localparam int FlitTW = 6 + PORTS;
 
   logic [Cycles-1:0]        valid_q;
   logic [Cycles*FlitTW-1:0] flits_q;
@@ -85,7 +85,7 @@ module quantized_accumulator #(
     always_comb begin
       for (int i = 0; i < 32; i++) codes[8*i+:8] = (6'(i) < bytes_i) ? codes_i[256*p+8*i+:8] : 8'd0;
     end
-    assign scale = scales_i[256*p+16*int'(scale_i)+:16];
+    assign scale = scales_i[256*p+16*32'(scale_i)+:16];
 
     if (Later == 0) begin : gen_now
       always_ff @(posedge clk_i) delay_q <= {sources_i[p], scale, codes};
@@ -184,7 +184,7 @@ module quantized_accumulator #(
 
   always_comb begin
     scales_o = word_q;
-    scales_o[16*int'(out.scale)+:16] = scales_q[(CodeCycles-1)*16+:16];
+    scales_o[16*32'(out.scale)+:16] = scales_q[(CodeCycles-1)*16+:16];
   end
   assign scales_valid_o        = valid_o && (out.last || (out.half && out.scale == 4'd15));
   assign scales_destinations_o = out.destinations;

@@ -51,7 +51,7 @@ module read_issuer #(
   assign pushed = {entry_i, length_i, quantised_i, address_i, scale_address_i};
 
   prim_fifo_sync #(
-      .WIDTH($bits(burst_t)),
+      .WIDTH(EntryW + LengthW + 97),
       .DEPTH(Depth)
   ) u_bursts (
       .clk_i,

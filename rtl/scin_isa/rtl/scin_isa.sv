@@ -220,7 +220,7 @@ module scin_isa #(
   always_ff @(posedge clk_i) begin
     if (take) begin
       waves_q[idle_entry] <= {take_sources, take_destinations, take_quantised, take_address, take_scale_address};
-      lengths_q[int'(idle_entry)*LengthW+:LengthW] <= take_length;
+      lengths_q[32'(idle_entry)*LengthW+:LengthW] <= take_length;
     end
   end
   assign wave = waves_q[ready_entry];
@@ -281,7 +281,7 @@ module scin_isa #(
       .sources_i          (wave.sources),
       .destinations_i     (wave.destinations),
       .quantised_i        (wave.quantised),
-      .length_i           (lengths_q[int'(ready_entry)*LengthW+:LengthW]),
+      .length_i           (lengths_q[32'(ready_entry)*LengthW+:LengthW]),
       .address_i          (wave.address),
       .scale_address_i    (wave.scale_address),
       .free_i             (slot_free),

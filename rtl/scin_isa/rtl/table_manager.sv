@@ -93,7 +93,7 @@ module table_manager #(
   always_comb begin
     ready_piece_o = '0;
     for (int k = PACKETS - 1; k >= 0; k--) begin
-      if (pieces[int'(ready_entry_o)*PACKETS+k]) ready_piece_o = PieceW'(k);
+      if (pieces[32'(ready_entry_o)*PACKETS+k]) ready_piece_o = PieceW'(k);
     end
   end
 
@@ -101,12 +101,12 @@ module table_manager #(
     busy_d   = busy_q;
     whole_d  = whole_q;
     unread_d = unread_q;
-    if (read_i) unread_d[int'(ready_entry_o)*PACKETS+int'(ready_piece_o)] = 1'b0;
-    if (done_i && unread_q[int'(done_entry_i)*PACKETS+:PACKETS] == '0) busy_d[done_entry_i] = 1'b0;
+    if (read_i) unread_d[32'(ready_entry_o)*PACKETS+32'(ready_piece_o)] = 1'b0;
+    if (done_i && unread_q[32'(done_entry_i)*PACKETS+:PACKETS] == '0) busy_d[done_entry_i] = 1'b0;
     if (take_i) begin
       busy_d[idle_entry_o]  = 1'b1;
       whole_d[idle_entry_o] = take_whole_i;
-      unread_d[int'(idle_entry_o)*PACKETS+:PACKETS] = take_whole_i ? PACKETS'(1) : take_places_i[PACKETS-1:0];
+      unread_d[32'(idle_entry_o)*PACKETS+:PACKETS] = take_whole_i ? PACKETS'(1) : take_places_i[PACKETS-1:0];
     end
   end
 

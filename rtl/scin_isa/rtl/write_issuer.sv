@@ -76,7 +76,7 @@ module write_issuer #(
   assign pushed = {job_flag_i, job_value_i, job_slot_i, job_length_i, job_quantised_i, job_address_i, job_scale_address_i};
 
   prim_fifo_sync #(
-      .WIDTH($bits(job_t)),
+      .WIDTH(SlotW + LengthW + 130),
       .DEPTH(JobDepth)
   ) u_jobs (
       .clk_i,

@@ -1,6 +1,8 @@
 """A bench for SCIN's switch: accelerators with memories, and what the in-switch accelerator makes of them."""
 
+import os
 import subprocess
+import tomllib
 import unittest
 from collections.abc import Iterable
 from pathlib import Path
@@ -49,6 +51,18 @@ def cases() -> list[list[tuple[list[str], list[list[str]]]]]:
             found.append([])
         found[-1].append(step)
     return found
+
+
+def held(test: unittest.TestCase, table: str, found: dict[str, float]) -> None:
+    """Holds what was measured to a table of latency.toml; with SCIN_ISA_MEASURE=write it is written there."""
+    path = Path(__file__).resolve().parents[1] / "latency.toml"
+    tables = tomllib.loads(path.read_text())
+    if os.environ.get("SCIN_ISA_MEASURE") == "write":
+        tables[table] = found
+        head = [line for line in path.read_text().splitlines() if line.startswith("#")]
+        body = [line for name in sorted(tables) for line in (f"[{name}]", *(f"{key} = {value}" for key, value in tables[name].items()))]
+        path.write_text("\n".join([*head, *body]) + "\n")
+    test.assertEqual(tables.get(table), found)
 
 
 def instruction(number: int, length: int, flags: int, sources: int, destinations: int, addresses: Iterable[int]) -> str:

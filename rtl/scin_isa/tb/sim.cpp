@@ -14,6 +14,7 @@
 //   raw PORT HEX                 an accelerator sends a packet: a header of 16 bytes, and a payload
 //   send FROM TO KIND LENGTH COUNT   accelerators send packets to each other, through the switch core
 //   trace                        from now on tells of packets of the in-switch accelerator
+//   cycles N                     runs so many cycles
 //   run                          runs until nothing has happened for long
 //
 // Answers of run, with cycles: `started ID CYCLE`, `refused ID CYCLE`, `flag PORT ADDRESS VALUE CYCLE`, `drop PORT REASON CYCLE`,
@@ -638,6 +639,8 @@ int main(int argc, char** argv) {
         for (size_t k = 0; k < payload.size(); k++) payload[k] = static_cast<uint8_t>(header.tag * 31 + k * 7 + 1);
         bench.queue(bench.accelerators[a], header, payload);
       }
+    } else if (what == "cycles" && words >> a) {
+      for (uint64_t i = 0; i < a; i++) bench.cycle();
     } else if (what == "trace") {
       bench.tracing = true;
     } else if (what == "run") {
