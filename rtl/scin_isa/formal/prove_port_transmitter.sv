@@ -1,21 +1,22 @@
-// What port_transmitter and its credit_counters promise: packets leave whole and unchanged, each for one credit of its channel, of which there
-// are never more or fewer than at first, counted with those that are under way; and a source that may send waits for a bounded number of others.
+// What port_transmitter and its credit_counters promise: packets leave whole and unchanged, each
+// for one credit of its channel, of which there are never more or fewer than at first, counted with
+// those that are under way; and a source that may send waits for a bounded number of others.
 `default_nettype none
 
 module prove_port_transmitter #(
     // How long a source waits, and nothing else.
     parameter int WAITS = 0
 ) (
-    input wire logic          clk_i,
-    input wire logic          rst_ni,
-    input wire logic [1:0]    isa_valid_i,
-    input wire logic [1:0]    isa_last_i,
-    input wire logic [3:0]    isa_flit_i,
-    input wire logic [3:0]    core_valid_i,
-    input wire logic [3:0]    core_last_i,
-    input wire logic [7:0]    core_flit_i,
+    input wire logic clk_i,
+    input wire logic rst_ni,
+    input wire logic [1:0] isa_valid_i,
+    input wire logic [1:0] isa_last_i,
+    input wire logic [3:0] isa_flit_i,
+    input wire logic [3:0] core_valid_i,
+    input wire logic [3:0] core_last_i,
+    input wire logic [7:0] core_flit_i,
     // The receiver empties a place of a channel.
-    input wire logic [5:0]    give_i
+    input wire logic [5:0] give_i
 );
   localparam int Credits = 2;
 
@@ -65,7 +66,8 @@ module prove_port_transmitter #(
   logic       inside_q, sent_q, sent_last_q;
   logic [1:0] sent_flit_q, sent_flit;
   logic [5:0] whose_q;
-  // Packets of the channel that are with the receiver or on their way, and others that began while it could have sent.
+  // Packets of the channel that are with the receiver or on their way, and others that began while
+  // it could have sent.
   logic [1:0] away_q;
   logic [4:0] others_q;
   logic       begins;
@@ -114,7 +116,8 @@ module prove_port_transmitter #(
       assume (!give_i[chosen] || away_q != 2'd0);
 
       if (WAITS != 0) begin
-        // The accelerator's two take turns with each other and with the core's, whose four do among themselves.
+        // The accelerator's two take turns with each other and with the core's, whose four do among
+        // themselves.
         assert (others_q <= ((chosen >= 3'd4) ? 5'd3 : 5'd7));
       end else begin
         assert ((taken & (taken - 6'd1)) == '0);

@@ -1,11 +1,12 @@
-// What result_manager promises: a slot is taken only while it is free, none of its tags is then in use, a write response is taken once and only
-// if it is awaited, and a slot is busy for exactly as long as one is missing: so nothing is told to be done too early, nor never.
+// What result_manager promises: a slot is taken only while it is free, none of its tags is then in
+// use, a write response is taken once and only if it is awaited, and a slot is busy for exactly as
+// long as one is missing: so nothing is told to be done too early, nor never.
 `default_nettype none
 
 module prove_result_manager (
-    input wire logic       clk_i,
-    input wire logic       rst_ni,
-    input wire logic       take_i,
+    input wire logic clk_i,
+    input wire logic rst_ni,
+    input wire logic take_i,
     input wire logic [1:0] take_destinations_i,
     input wire logic [1:0] take_places_i,
     // Slots are three: one number names none.
@@ -43,9 +44,12 @@ module prove_result_manager (
 
   always_comb begin
     out_d = out_q;
-    for (int p = 0; p < 2; p++) if (come_i[p] && slot_i[2*p+:2] == chosen) out_d[2*p+32'(place_i[p])] = 1'b0;
+    for (int p = 0; p < 2; p++) begin
+      if (come_i[p] && slot_i[2*p+:2] == chosen) out_d[2*p+32'(place_i[p])] = 1'b0;
+    end
     if (take_i && slot == chosen) begin
-      out_d = {take_destinations_i[1] ? take_places_i : 2'd0, take_destinations_i[0] ? take_places_i : 2'd0};
+      out_d = {take_destinations_i[1] ? take_places_i : 2'd0,
+               take_destinations_i[0] ? take_places_i : 2'd0};
     end
   end
 

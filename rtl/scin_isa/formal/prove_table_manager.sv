@@ -1,19 +1,20 @@
-// What table_manager promises: an entry is taken only while it is idle and no tag of it is in use, a response is taken once and only if it was
-// asked for, a piece is read once and only when all of it has come, none is forgotten, and an entry is idle again when all has been read.
+// What table_manager promises: an entry is taken only while it is idle and no tag of it is in use,
+// a response is taken once and only if it was asked for, a piece is read once and only when all of
+// it has come, none is forgotten, and an entry is idle again when all has been read.
 `default_nettype none
 
 module prove_table_manager (
-    input wire logic       clk_i,
-    input wire logic       rst_ni,
-    input wire logic       take_i,
+    input wire logic clk_i,
+    input wire logic rst_ni,
+    input wire logic take_i,
     input wire logic [1:0] take_sources_i,
     input wire logic [2:0] take_places_i,
-    input wire logic       take_whole_i,
+    input wire logic take_whole_i,
     input wire logic [1:0] entry_i,
     input wire logic [3:0] place_i,
     input wire logic [1:0] come_i,
-    input wire logic       read_i,
-    input wire logic       done_i
+    input wire logic read_i,
+    input wire logic done_i
 );
   // Two ports, two waves, two packets of data and one of scales.
   logic       idle, idle_entry, ready, ready_entry, ready_piece;
@@ -46,7 +47,8 @@ module prove_table_manager (
       .busy_o        (busy)
   );
 
-  // One entry, whichever, is followed through, by a list of what has been asked for and a list of what has been read.
+  // One entry, whichever, is followed through, by a list of what has been asked for and a list of
+  // what has been read.
   (* anyconst *) logic chosen;
   logic       past_q = 1'b0;
   logic [5:0] out_q, out_d;
@@ -69,7 +71,7 @@ module prove_table_manager (
     if (read_i && ready_entry == chosen) unread_d[ready_piece] = 1'b0;
     if (done_i && reading_entry_q == chosen && unread_q == 2'd0) holds_d = 1'b0;
     if (take_i && idle_entry == chosen) begin
-      out_d    = {take_sources_i[1] ? take_places_i : 3'd0, take_sources_i[0] ? take_places_i : 3'd0};
+      out_d = {take_sources_i[1] ? take_places_i : 3'd0, take_sources_i[0] ? take_places_i : 3'd0};
       unread_d = take_whole_i ? 2'd1 : take_places_i[1:0];
       holds_d  = 1'b1;
     end
@@ -106,8 +108,10 @@ module prove_table_manager (
   always_comb begin
     assume (rst_ni == past_q);
     if (past_q) begin
-      // The wave controller: waves for idle entries, of some sources and packets; scales belong to quantised waves.
-      assume (!take_i || (idle && take_sources_i != 2'd0 && take_places_i[0] && (take_whole_i == take_places_i[2])));
+      // The wave controller: waves for idle entries, of some sources and packets; scales belong to
+      // quantised waves.
+      assume (!take_i || (idle && take_sources_i != 2'd0 && take_places_i[0]));
+      assume (!take_i || take_whole_i == take_places_i[2]);
       // The receivers: what is not awaited is dropped.
       assume ((come_i & ~awaited) == 2'd0);
       // The reader: one piece after the other.
@@ -119,9 +123,11 @@ module prove_table_manager (
       assert (busy[chosen] == holds_q);
       assert (idle || busy == 2'b11);
       for (int p = 0; p < 2; p++) begin
-        if (entry_i[p] == chosen) assert (awaited[p] == (place_i[2*p+:2] != 2'd3 && out_q[3*p+32'(place_i[2*p+:2])]));
+        if (entry_i[p] == chosen && place_i[2*p+:2] == 2'd3) assert (!awaited[p]);
+        else if (entry_i[p] == chosen) assert (awaited[p] == out_q[3*p+32'(place_i[2*p+:2])]);
       end
-      // A piece that is read is complete, and one that is complete is offered, after one of the other entry at most.
+      // A piece that is read is complete, and one that is complete is offered, after one of the
+      // other entry at most.
       if (read_i && ready_entry == chosen) assert (complete[ready_piece]);
       if (complete != 2'd0) assert (ready);
       assert (waits_q <= 3'd1);

@@ -28,8 +28,8 @@ class Proofs(unittest.TestCase):
             Twin(tables, "if (!busy_q[e]) idle_entry_o", "if (!busy_q[e] || e == 0) idle_entry_o"),
             Twin(tables, "if (done_i && unread_q[32'(done_entry_i)*PACKETS+:PACKETS] == '0) busy_d", "if (done_i) busy_d"),
             Twin(tables, "if (done_i && unread_q", "if (done_i && !read_i && unread_q"),
-            Twin(tables, "unread_q[e*PACKETS+:PACKETS] & ~open[e*Places+:PACKETS];", "unread_q[e*PACKETS+:PACKETS];"),
-            Twin(tables, "else if (open[e*Places+:Places] == '0)", "else if (open[e*Places+:PACKETS] == '0)"),
+            Twin(tables, "= unread_q[e*PACKETS+:PACKETS] & ~open[e*Places+:PACKETS];", "= unread_q[e*PACKETS+:PACKETS];"),
+            Twin(tables, "else if (open[e*Places+:Places] != '0)", "else if (open[e*Places+:PACKETS] != '0)"),
             Twin(tables, "if (read_i) unread_d", "if (read_i && !take_i) unread_d"),
             Twin(tables, ".take_i (read_i)", ".take_i (1'b0)"),
             # A response that comes as a wave is taken is forgotten; one is taken again and again; one of another port is.

@@ -1,4 +1,5 @@
-// Which packets are still to come, of each entry and from each port: what has been asked for once is taken once.
+// Which packets are still to come, of each entry and from each port: what has been asked for once
+// is taken once.
 `default_nettype none
 
 module awaited_packets #(
@@ -7,20 +8,20 @@ module awaited_packets #(
     // Packets of an entry.
     parameter int PLACES = 1
 ) (
-    input  wire logic                                              clk_i,
-    input  wire logic                                              rst_ni,
+    input wire logic clk_i,
+    input wire logic rst_ni,
     // Takes an entry that awaits nothing, and says what it awaits from now on.
-    input  wire logic                                              take_i,
-    input  wire logic [((ENTRIES > 1) ? $clog2(ENTRIES) : 1)-1:0]  take_entry_i,
-    input  wire logic [PORTS-1:0]                                  take_ports_i,
-    input  wire logic [PLACES-1:0]                                 take_places_i,
+    input wire logic take_i,
+    input wire logic [((ENTRIES > 1) ? $clog2(ENTRIES) : 1)-1:0] take_entry_i,
+    input wire logic [PORTS-1:0] take_ports_i,
+    input wire logic [PLACES-1:0] take_places_i,
     // What each port asks about, whether that is awaited, and that it has come.
-    input  wire logic [PORTS*((ENTRIES > 1) ? $clog2(ENTRIES) : 1)-1:0] entry_i,
-    input  wire logic [PORTS*((PLACES > 1) ? $clog2(PLACES) : 1)-1:0]   place_i,
-    output logic      [PORTS-1:0]                                  awaited_o,
-    input  wire logic [PORTS-1:0]                                  come_i,
+    input wire logic [PORTS*((ENTRIES > 1) ? $clog2(ENTRIES) : 1)-1:0] entry_i,
+    input wire logic [PORTS*((PLACES > 1) ? $clog2(PLACES) : 1)-1:0] place_i,
+    output logic [PORTS-1:0] awaited_o,
+    input wire logic [PORTS-1:0] come_i,
     // Of each entry, which places are awaited from any port.
-    output logic      [ENTRIES*PLACES-1:0]                         open_o
+    output logic [ENTRIES*PLACES-1:0] open_o
 );
   localparam int EntryW = (ENTRIES > 1) ? $clog2(ENTRIES) : 1;
   localparam int PlaceW = (PLACES > 1) ? $clog2(PLACES) : 1;

@@ -1,17 +1,18 @@
-// Barrier manager (3.3): counts the accelerators that have arrived, several in one cycle, up to what the counter holds.
+// Barrier manager (3.3): counts the accelerators that have arrived, several in one cycle, up to
+// what the counter holds.
 `default_nettype none
 
 module barrier_manager #(
     parameter int PORTS = 4
 ) (
-    input  wire logic                clk_i,
-    input  wire logic                rst_ni,
+    input wire logic clk_i,
+    input wire logic rst_ni,
     // Atomic additions to the counter, one of each port in a cycle.
-    input  wire logic [PORTS-1:0]    add_i,
-    input  wire logic [PORTS*16-1:0] operand_i,
+    input wire logic [PORTS-1:0] add_i,
+    input wire logic [PORTS*16-1:0] operand_i,
     // All have come: the count begins anew.
-    input  wire logic                clear_i,
-    output logic      [15:0]         count_o
+    input wire logic clear_i,
+    output logic [15:0] count_o
 );
   localparam int SumW = 16 + $clog2(PORTS + 1);
 

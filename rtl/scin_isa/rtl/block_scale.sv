@@ -1,12 +1,13 @@
-// The scale of a block, four cycles later: the smallest binary16 number that times 127 is no less than the block's largest magnitude. It is
-// zero of zeros, and the quiet NaN where no finite one reaches.
+// The scale of a block, four cycles later: the smallest binary16 number that times 127 is no less
+// than the block's largest magnitude. It is zero of zeros, and the quiet NaN where no finite one
+// reaches.
 `default_nettype none
 
 module block_scale (
-    input  wire logic        clk_i,
+    input wire logic clk_i,
     // A binary32 number without its sign.
-    input  wire logic [30:0] magnitude_i,
-    output logic      [15:0] scale_o
+    input wire logic [30:0] magnitude_i,
+    output logic [15:0] scale_o
 );
   // Stage 1: of M = 128 a + b, 127 goes a times into M, and a + b is left.
   logic [23:0] whole;
@@ -24,7 +25,8 @@ module block_scale (
     s1_rest_q <= {1'b0, whole[23:7]} + 18'(whole[6:0]);
   end
 
-  // Stage 2: the same of what is left, twice, and once more or not: the quotient, of 17 or 18 bits, and whether all is divided.
+  // Stage 2: the same of what is left, twice, and once more or not: the quotient, of 17 or 18 bits,
+  // and whether all is divided.
   logic [11:0] second;
   logic [7:0]  third;
   logic [17:0] s2_quotient_q;
@@ -40,7 +42,8 @@ module block_scale (
     s2_rest_q     <= third != 8'd0 && third != 8'd127;
   end
 
-  // Stage 3: eleven bits of a normal number are kept, of a smaller one what is left down to 2^-24; anything below rounds up.
+  // Stage 3: eleven bits of a normal number are kept, of a smaller one what is left down to 2^-24;
+  // anything below rounds up.
   logic [8:0]  exponent;
   logic        normal;
   logic [7:0]  drop;
@@ -49,7 +52,8 @@ module block_scale (
   logic        s3_up_q;
   logic [8:0]  s3_exp_q;
 
-  // The quotient's last place is of 2^(exp - 150), its leading one of 2^(exp - 133) or a half of it. The scale's exponent field:
+  // The quotient's last place is of 2^(exp - 150), its leading one of 2^(exp - 133) or a half of
+  // it. The scale's exponent field:
   assign exponent = {1'b0, s2_exp_q} - (s2_quotient_q[17] ? 9'd118 : 9'd119);
   assign normal   = {1'b0, s2_exp_q} > (s2_quotient_q[17] ? 9'd118 : 9'd119);
   assign drop     = normal ? (s2_quotient_q[17] ? 8'd7 : 8'd6) : 8'd126 - s2_exp_q;

@@ -1,14 +1,15 @@
-// The code of a value, six cycles later: the whole number nearest to value over scale, ties to even. The value is at most 127 scales; of a scale
-// that is zero or no number the code is zero.
+// The code of a value, six cycles later: the whole number nearest to value over scale, ties to
+// even. The value is at most 127 scales; of a scale that is zero or no number the code is zero.
 `default_nettype none
 
 module code_divider (
-    input  wire logic        clk_i,
-    input  wire logic [31:0] value_i,
-    input  wire logic [15:0] scale_i,
-    output logic      [7:0]  code_o
+    input wire logic clk_i,
+    input wire logic [31:0] value_i,
+    input wire logic [15:0] scale_i,
+    output logic [7:0] code_o
 );
-  // Stage 1: twice the value in units of the scale's last place, and whether there is more behind it.
+  // Stage 1: twice the value in units of the scale's last place, and whether there is more behind
+  // it.
   logic [4:0]  exponent;
   logic [23:0] whole, shifted;
   logic [8:0]  shift;
@@ -20,7 +21,8 @@ module code_divider (
   assign fits     = shift < 9'd24;
   assign shifted  = fits ? whole >> shift[4:0] : 24'd0;
 
-  // Stages 2 to 5: eight bits of the quotient, two a stage; what is left stands above the bits that are still to come.
+  // Stages 2 to 5: eight bits of the quotient, two a stage; what is left stands above the bits that
+  // are still to come.
   logic [4:0]  sign_q, more_q, none_q;
   logic [10:0] scale_q[0:4];
   // {rest (11), dividend's bits and quotient's bits (8)}.

@@ -1,20 +1,21 @@
-// A queue of a port for packets of one class of the switch core (3.2); a packet is shown once the whole of it is there.
+// A queue of a port for packets of one class of the switch core (3.2); a packet is shown once the
+// whole of it is there.
 `default_nettype none
 
 module core_queue #(
     // Flits.
     parameter int DEPTH = 16
 ) (
-    input  wire logic         clk_i,
-    input  wire logic         rst_ni,
-    input  wire logic         valid_i,
-    output logic              ready_o,
-    input  wire logic         last_i,
-    input  wire logic [255:0] flit_i,
-    output logic              valid_o,
-    input  wire logic         ready_i,
-    output logic              last_o,
-    output logic      [255:0] flit_o
+    input wire logic clk_i,
+    input wire logic rst_ni,
+    input wire logic valid_i,
+    output logic ready_o,
+    input wire logic last_i,
+    input wire logic [255:0] flit_i,
+    output logic valid_o,
+    input wire logic ready_i,
+    output logic last_o,
+    output logic [255:0] flit_o
 );
   logic                 shown;
   logic [$clog2(DEPTH):0] unused_free;

@@ -4,13 +4,13 @@
 module credit_counter #(
     parameter int CREDITS = 8
 ) (
-    input  wire logic clk_i,
-    input  wire logic rst_ni,
+    input wire logic clk_i,
+    input wire logic rst_ni,
     // A packet begins; only where there is a credit.
-    input  wire logic take_i,
+    input wire logic take_i,
     // The receiver has emptied a place.
-    input  wire logic give_i,
-    output logic      has_o
+    input wire logic give_i,
+    output logic has_o
 );
   localparam int CountW = $clog2(CREDITS + 1);
 

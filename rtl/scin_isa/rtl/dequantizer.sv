@@ -1,13 +1,14 @@
-// The binary32 number that a code of eight bits and a binary16 scale stand for, exactly, a cycle later; NaN if the scale is no finite number.
+// The binary32 number that a code of eight bits and a binary16 scale stand for, exactly, a cycle
+// later; NaN if the scale is no finite number.
 `default_nettype none
 
 module dequantizer (
-    input  wire logic        clk_i,
+    input wire logic clk_i,
     // Otherwise minus zero, which adds nothing.
-    input  wire logic        there_i,
-    input  wire logic [7:0]  code_i,
-    input  wire logic [15:0] scale_i,
-    output logic      [31:0] value_o
+    input wire logic there_i,
+    input wire logic [7:0] code_i,
+    input wire logic [15:0] scale_i,
+    output logic [31:0] value_o
 );
   logic [7:0]  magnitude;
   logic [10:0] significand;

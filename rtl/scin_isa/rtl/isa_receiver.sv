@@ -1,5 +1,6 @@
-// What comes from one accelerator for the in-switch accelerator: read responses go where their tag says (3.4), write responses and arrivals
-// are counted, all else is dropped. It takes a flit a cycle, for there is room for whatever has been asked for.
+// What comes from one accelerator for the in-switch accelerator: read responses go where their tag
+// says (3.4), write responses and arrivals are counted, all else is dropped. It takes a flit a
+// cycle, for there is room for whatever has been asked for.
 `default_nettype none
 
 module isa_receiver #(
@@ -11,36 +12,36 @@ module isa_receiver #(
     parameter int OFFSET_W = 1,
     parameter int SLOT_OFFSET_W = 1
 ) (
-    input  wire logic                                         clk_i,
-    input  wire logic                                         rst_ni,
+    input wire logic clk_i,
+    input wire logic rst_ni,
     // The switch, and the accelerator, whose number is the port's.
-    input  wire logic [scin_isa_pkg::NodeW-1:0]               node_i,
-    input  wire logic [scin_isa_pkg::NodeW-1:0]               port_i,
+    input wire logic [scin_isa_pkg::NodeW-1:0] node_i,
+    input wire logic [scin_isa_pkg::NodeW-1:0] port_i,
     // Flits of packets with the INC bit.
-    input  wire logic                                         valid_i,
-    input  wire logic                                         last_i,
-    input  wire logic [scin_isa_pkg::FlitW-1:0]               flit_i,
+    input wire logic valid_i,
+    input wire logic last_i,
+    input wire logic [scin_isa_pkg::FlitW-1:0] flit_i,
     // Bytes of each entry's wave.
-    input  wire logic [WAVES*($clog2(WAVE_BYTES)+1)-1:0]      lengths_i,
+    input wire logic [WAVES*($clog2(WAVE_BYTES)+1)-1:0] lengths_i,
     // The table manager: whether a response is awaited, and that it has come.
-    output logic      [((WAVES > 1) ? $clog2(WAVES) : 1)-1:0] entry_o,
-    output logic      [OFFSET_W-1:0]                          place_o,
-    input  wire logic                                         awaited_i,
-    output logic                                              come_o,
+    output logic [((WAVES > 1) ? $clog2(WAVES) : 1)-1:0] entry_o,
+    output logic [OFFSET_W-1:0] place_o,
+    input wire logic awaited_i,
+    output logic come_o,
     // The same of the result manager.
-    output logic      [((SLOTS > 1) ? $clog2(SLOTS) : 1)-1:0] slot_o,
-    output logic      [SLOT_OFFSET_W-1:0]                     slot_place_o,
-    input  wire logic                                         answer_awaited_i,
-    output logic                                              answer_o,
+    output logic [((SLOTS > 1) ? $clog2(SLOTS) : 1)-1:0] slot_o,
+    output logic [SLOT_OFFSET_W-1:0] slot_place_o,
+    input wire logic answer_awaited_i,
+    output logic answer_o,
     // The wave table, data and scales; words by entry and flit.
-    output logic                                              write_o,
-    output logic                                              write_scales_o,
-    output logic      [$clog2(WAVES*WAVE_BYTES/32)-1:0]       address_o,
-    output logic      [scin_isa_pkg::FlitW-1:0]               data_o,
+    output logic write_o,
+    output logic write_scales_o,
+    output logic [$clog2(WAVES*WAVE_BYTES/32)-1:0] address_o,
+    output logic [scin_isa_pkg::FlitW-1:0] data_o,
     // The barrier manager.
-    output logic                                              add_o,
-    output logic      [15:0]                                  operand_o,
-    output logic      [scin_isa_pkg::Drops-1:0]               drop_o
+    output logic add_o,
+    output logic [15:0] operand_o,
+    output logic [scin_isa_pkg::Drops-1:0] drop_o
 );
   localparam int EntryW = (WAVES > 1) ? $clog2(WAVES) : 1;
   localparam int SlotW = (SLOTS > 1) ? $clog2(SLOTS) : 1;
@@ -65,7 +66,7 @@ module isa_receiver #(
   scin_isa_pkg::header_t header;
   logic                  ours, is_scales, fits, tag_fits, slot_fits;
   logic [LengthW-1:0]    whole, length, expected;
-  logic [31:0]           start;
+  logic [31:0]           start, left, behind;
   logic [TagRestW-1:0]   tag_rest;
   logic [SlotRestW-1:0]  slot_rest;
   // Of the packet whose data comes.
@@ -83,7 +84,8 @@ module isa_receiver #(
   assign ours   = header.source == port_i && header.destination == node_i;
 
   // As a packet begins, its tag is asked about; afterwards the one whose data comes.
-  assign {tag_rest, entry_o, place_o}        = (state_q == Header) ? header.tag : {TagRestW'(0), entry_q, place_q};
+  assign {tag_rest, entry_o, place_o} =
+      (state_q == Header) ? header.tag : {TagRestW'(0), entry_q, place_q};
   assign {slot_rest, slot_o, slot_place_o}   = header.tag;
   assign tag_fits  = tag_rest == '0 && (EntryW == $clog2(WAVES) || entry_o == '0);
   assign slot_fits = slot_rest == '0 && (SlotW == $clog2(SLOTS) || slot_o == '0);
@@ -93,10 +95,13 @@ module isa_receiver #(
   assign is_scales = 32'(place_o) >= Packets;
   assign start     = (is_scales ? 32'(place_o) - Packets : 32'(place_o)) * PAYLOAD_BYTES;
   assign length    = is_scales ? LengthW'(((32'(whole) + 32'd63) >> 6) << 1) : whole;
-  assign expected  = (32'(length) - start > PAYLOAD_BYTES) ? LengthW'(PAYLOAD_BYTES) : LengthW'(32'(length) - start);
+  assign left     = 32'(length) - start;
+  assign expected = (left > PAYLOAD_BYTES) ? LengthW'(PAYLOAD_BYTES) : LengthW'(left);
   assign fits      = tag_fits && awaited_i && header.length == 16'(expected);
-  assign first     = is_scales ? FlitAddressW'(32'(entry_o) * ScaleFlits + (32'(place_o) - Packets) * PacketFlits)
-                               : FlitAddressW'(32'(entry_o) * WaveFlits + 32'(place_o) * PacketFlits);
+  assign behind = 32'(place_o) - Packets;
+  assign first  = is_scales
+      ? FlitAddressW'(32'(entry_o) * ScaleFlits + behind * PacketFlits)
+      : FlitAddressW'(32'(entry_o) * WaveFlits + 32'(place_o) * PacketFlits);
 
   assign address_o      = address_q;
   assign data_o         = flit_i;
@@ -132,8 +137,8 @@ module isa_receiver #(
                 drop_o[scin_isa_pkg::DropResponse] = !answer_o;
               end
               scin_isa_pkg::KindAdd: begin
-                if (header.address != Counter || last_i) drop_o[scin_isa_pkg::DropTransaction] = 1'b1;
-                else state_d = Word;
+                if (header.address == Counter && !last_i) state_d = Word;
+                else drop_o[scin_isa_pkg::DropTransaction] = 1'b1;
               end
               default: drop_o[scin_isa_pkg::DropTransaction] = 1'b1;
             endcase

@@ -1,13 +1,14 @@
-// Sum of two words of 32 bits, seven cycles later: a binary32 number, or two of binary16 or bfloat16, which are added in binary32 and rounded
-// back to nearest, ties to even. Every NaN that comes out is the positive quiet one without payload.
+// Sum of two words of 32 bits, seven cycles later: a binary32 number, or two of binary16 or
+// bfloat16, which are added in binary32 and rounded back to nearest, ties to even. Every NaN that
+// comes out is the positive quiet one without payload.
 `default_nettype none
 
 module lane_adder (
-    input  wire logic        clk_i,
-    input  wire logic [1:0]  type_i,
-    input  wire logic [31:0] a_i,
-    input  wire logic [31:0] b_i,
-    output logic      [31:0] sum_o
+    input wire logic clk_i,
+    input wire logic [1:0] type_i,
+    input wire logic [31:0] a_i,
+    input wire logic [31:0] b_i,
+    output logic [31:0] sum_o
 );
   // Widens a binary16 number, exactly; a denormal's leading one is looked for.
   function automatic logic [31:0] widen(input logic [15:0] half);

@@ -1,29 +1,30 @@
-// What leaves by a port (3.2): whole packets, the accelerator's and the switch core's in turn, and the classes of each in turn, where the
-// receiver has room.
+// What leaves by a port (3.2): whole packets, the accelerator's and the switch core's in turn, and
+// the classes of each in turn, where the receiver has room.
 `default_nettype none
 
 module port_transmitter #(
     parameter int FLIT_W = 256
 ) (
-    input  wire logic         clk_i,
-    input  wire logic         rst_ni,
+    input wire logic clk_i,
+    input wire logic rst_ni,
     // Of the in-switch accelerator, reads and writes.
-    input  wire logic [1:0]   isa_valid_i,
-    input  wire logic [1:0]   isa_last_i,
-    output logic      [1:0]   isa_ready_o,
-    input  wire logic [2*FLIT_W-1:0] isa_flit_i,
+    input wire logic [1:0] isa_valid_i,
+    input wire logic [1:0] isa_last_i,
+    output logic [1:0] isa_ready_o,
+    input wire logic [2*FLIT_W-1:0] isa_flit_i,
     // Of the switch core, by class.
-    input  wire logic [3:0]   core_valid_i,
-    input  wire logic [3:0]   core_last_i,
-    output logic      [3:0]   core_ready_o,
-    input  wire logic [4*FLIT_W-1:0] core_flit_i,
-    // Whether there is a credit for a channel, and that it is taken: four classes of the core, two of the accelerator.
-    input  wire logic [5:0]   has_credit_i,
-    output logic      [5:0]   take_credit_o,
+    input wire logic [3:0] core_valid_i,
+    input wire logic [3:0] core_last_i,
+    output logic [3:0] core_ready_o,
+    input wire logic [4*FLIT_W-1:0] core_flit_i,
+    // Whether there is a credit for a channel, and that it is taken: four classes of the core, two
+    // of the accelerator.
+    input wire logic [5:0] has_credit_i,
+    output logic [5:0] take_credit_o,
     // The link takes a flit a cycle.
-    output logic              valid_o,
-    output logic              last_o,
-    output logic      [FLIT_W-1:0] flit_o
+    output logic valid_o,
+    output logic last_o,
+    output logic [FLIT_W-1:0] flit_o
 );
   logic [3:0] core_want, core_grant;
   logic [1:0] isa_want, isa_grant, set_want, set_grant;

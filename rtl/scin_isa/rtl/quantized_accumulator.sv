@@ -1,29 +1,31 @@
-// Dequantizer, accumulator and quantizer (3.4, item 4): codes of eight bits in blocks of 64 with a binary16 scale. Sources are added in binary32
-// from the first to the last, as the engine does it. A flit a cycle; the flits of a block follow each other.
+// Dequantizer, accumulator and quantizer (3.4, item 4): codes of eight bits in blocks of 64 with a
+// binary16 scale. Sources are added in binary32 from the first to the last, as the engine does it.
+// A flit a cycle; the flits of a block follow each other.
 `default_nettype none
 
 module quantized_accumulator #(
     parameter int PORTS = 4
 ) (
-    input  wire logic                 clk_i,
-    input  wire logic                 rst_ni,
-    input  wire logic                 valid_i,
-    // The last flit of a wave, bytes of the flit that count, and the place of its scale in the word of scales.
-    input  wire logic                 last_i,
-    input  wire logic [5:0]           bytes_i,
-    input  wire logic [3:0]           scale_i,
-    input  wire logic [PORTS-1:0]     sources_i,
-    input  wire logic [PORTS-1:0]     destinations_i,
-    input  wire logic [PORTS*256-1:0] codes_i,
-    input  wire logic [PORTS*256-1:0] scales_i,
-    output logic                      valid_o,
-    output logic      [PORTS-1:0]     destinations_o,
-    output logic      [255:0]         codes_o,
+    input wire logic clk_i,
+    input wire logic rst_ni,
+    input wire logic valid_i,
+    // The last flit of a wave, bytes of the flit that count, and the place of its scale in the word
+    // of scales.
+    input wire logic last_i,
+    input wire logic [5:0] bytes_i,
+    input wire logic [3:0] scale_i,
+    input wire logic [PORTS-1:0] sources_i,
+    input wire logic [PORTS-1:0] destinations_i,
+    input wire logic [PORTS*256-1:0] codes_i,
+    input wire logic [PORTS*256-1:0] scales_i,
+    output logic valid_o,
+    output logic [PORTS-1:0] destinations_o,
+    output logic [255:0] codes_o,
     // Sixteen scales, or those that a wave ends with.
-    output logic                      scales_valid_o,
-    output logic      [PORTS-1:0]     scales_destinations_o,
-    output logic      [255:0]         scales_o,
-    output logic                      empty_o
+    output logic scales_valid_o,
+    output logic [PORTS-1:0] scales_destinations_o,
+    output logic [255:0] scales_o,
+    output logic empty_o
 );
   localparam int AddCycles = 5;
   // Codes are there after one cycle, values after another one, sums after the additions.
@@ -116,15 +118,18 @@ module quantized_accumulator #(
   end
 
   // ---- The largest magnitude of a flit, in two steps, and of a block.
+  logic [1023:0]   total;
   logic [8*31-1:0] eight_d, eight_q;
   logic [30:0]     most_d, most_q, first_q, block;
   flit_t           at_max;
   logic            second_follows;
 
+  assign total = sums[PORTS-1];
+
   always_comb begin
     eight_d = '0;
     for (int i = 0; i < 32; i++) begin
-      if (sums[PORTS-1][32*i+:31] > eight_d[31*(i/4)+:31]) eight_d[31*(i/4)+:31] = sums[PORTS-1][32*i+:31];
+      if (total[32*i+:31] > eight_d[31*(i/4)+:31]) eight_d[31*(i/4)+:31] = total[32*i+:31];
     end
     most_d = '0;
     for (int i = 0; i < 8; i++) if (eight_q[31*i+:31] > most_d) most_d = eight_q[31*i+:31];
@@ -154,7 +159,7 @@ module quantized_accumulator #(
   flit_t                      met, out;
 
   always_ff @(posedge clk_i) begin
-    waiting_q <= {waiting_q[(WaitCycles-1)*1024-1:0], sums[PORTS-1]};
+    waiting_q <= {waiting_q[(WaitCycles-1)*1024-1:0], total};
     scale_q   <= met_scale;
   end
   assign met       = flits_q[(MetCycles-1)*FlitTW+:FlitTW];
@@ -190,7 +195,8 @@ module quantized_accumulator #(
   assign scales_destinations_o = out.destinations;
 
   logic unused_flits;
-  assign unused_flits = ^{at_max.last, at_max.scale, at_max.destinations, met.last, met.scale, met.destinations};
+  assign unused_flits = ^{at_max.last, at_max.scale, at_max.destinations, met.last, met.scale,
+                          met.destinations};
 endmodule
 
 `default_nettype wire

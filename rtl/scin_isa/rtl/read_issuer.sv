@@ -1,4 +1,5 @@
-// Read requests to one accelerator: cuts the waves that it is a source of into packets, scales before data (3.4).
+// Read requests to one accelerator: cuts the waves that it is a source of into packets, scales
+// before data (3.4).
 `default_nettype none
 
 module read_issuer #(
@@ -9,22 +10,22 @@ module read_issuer #(
     // Bits of a tag that say which packet of an entry.
     parameter int OFFSET_W = 1
 ) (
-    input  wire logic                                         clk_i,
-    input  wire logic                                         rst_ni,
+    input wire logic clk_i,
+    input wire logic rst_ni,
     // The switch, and the accelerator, whose number is the port's.
-    input  wire logic [scin_isa_pkg::NodeW-1:0]               node_i,
-    input  wire logic [scin_isa_pkg::NodeW-1:0]               port_i,
+    input wire logic [scin_isa_pkg::NodeW-1:0] node_i,
+    input wire logic [scin_isa_pkg::NodeW-1:0] port_i,
     // A wave; there is room for as many as there are entries.
-    input  wire logic                                         take_i,
-    input  wire logic [((WAVES > 1) ? $clog2(WAVES) : 1)-1:0] entry_i,
-    input  wire logic [$clog2(WAVE_BYTES):0]                  length_i,
-    input  wire logic                                         quantised_i,
-    input  wire logic [47:0]                                  address_i,
-    input  wire logic [47:0]                                  scale_address_i,
+    input wire logic take_i,
+    input wire logic [((WAVES > 1) ? $clog2(WAVES) : 1)-1:0] entry_i,
+    input wire logic [$clog2(WAVE_BYTES):0] length_i,
+    input wire logic quantised_i,
+    input wire logic [47:0] address_i,
+    input wire logic [47:0] scale_address_i,
     // Packets of one flit.
-    output logic                                              valid_o,
-    input  wire logic                                         ready_i,
-    output logic      [scin_isa_pkg::FlitW-1:0]               flit_o
+    output logic valid_o,
+    input wire logic ready_i,
+    output logic [scin_isa_pkg::FlitW-1:0] flit_o
 );
   localparam int EntryW = (WAVES > 1) ? $clog2(WAVES) : 1;
   localparam int LengthW = $clog2(WAVE_BYTES) + 1;
@@ -45,7 +46,7 @@ module read_issuer #(
   // Bytes of the burst, or of its scales, that have been asked for.
   logic [LengthW-1:0]      sent_q, sent_d, whole, rest, piece, scale_length;
   logic                    scaled_q, scaled_d;
-  logic [OFFSET_W-1:0]     offset_q, offset_d;
+  logic [OFFSET_W-1:0]     offset_q, offset_d, place;
   scin_isa_pkg::header_t   header;
 
   assign pushed = {entry_i, length_i, quantised_i, address_i, scale_address_i};
@@ -74,6 +75,9 @@ module read_issuer #(
   assign last   = 32'(rest) <= PAYLOAD_BYTES;
   assign piece  = last ? rest : LengthW'(PAYLOAD_BYTES);
 
+  // Scales have the places behind those of a full wave's data.
+  assign place = offset_q + (scales ? OFFSET_W'(Packets) : OFFSET_W'(0));
+
   always_comb begin
     header             = '0;
     header.kind        = scin_isa_pkg::KindRead;
@@ -82,7 +86,7 @@ module read_issuer #(
     header.destination = port_i;
     header.address     = (scales ? burst.scale_address : burst.address) + 48'(sent_q);
     header.length      = 16'(piece);
-    header.tag         = scin_isa_pkg::TagW'({burst.entry, OFFSET_W'(offset_q + (scales ? OFFSET_W'(Packets) : '0))});
+    header.tag = scin_isa_pkg::TagW'({burst.entry, place});
   end
   assign valid_o = valid;
   assign flit_o  = {128'd0, scin_isa_pkg::swap(header)};

@@ -1,4 +1,5 @@
-// Slots of results on their way back (3.4): a slot names the writes of a result, and is free when every write response has come.
+// Slots of results on their way back (3.4): a slot names the writes of a result, and is free when
+// every write response has come.
 `default_nettype none
 
 module result_manager #(
@@ -7,20 +8,20 @@ module result_manager #(
     // Packets of a result.
     parameter int PLACES = 1
 ) (
-    input  wire logic                                         clk_i,
-    input  wire logic                                         rst_ni,
+    input wire logic clk_i,
+    input wire logic rst_ni,
     // The lowest free slot, and the result that takes it.
-    output logic                                              free_o,
-    output logic      [((SLOTS > 1) ? $clog2(SLOTS) : 1)-1:0] free_slot_o,
-    input  wire logic                                         take_i,
-    input  wire logic [PORTS-1:0]                             take_destinations_i,
-    input  wire logic [PLACES-1:0]                            take_places_i,
+    output logic free_o,
+    output logic [((SLOTS > 1) ? $clog2(SLOTS) : 1)-1:0] free_slot_o,
+    input wire logic take_i,
+    input wire logic [PORTS-1:0] take_destinations_i,
+    input wire logic [PLACES-1:0] take_places_i,
     // Write responses: whether one is awaited, and that it has come.
-    input  wire logic [PORTS*((SLOTS > 1) ? $clog2(SLOTS) : 1)-1:0]   slot_i,
-    input  wire logic [PORTS*((PLACES > 1) ? $clog2(PLACES) : 1)-1:0] place_i,
-    output logic      [PORTS-1:0]                             awaited_o,
-    input  wire logic [PORTS-1:0]                             come_i,
-    output logic      [SLOTS-1:0]                             busy_o
+    input wire logic [PORTS*((SLOTS > 1) ? $clog2(SLOTS) : 1)-1:0] slot_i,
+    input wire logic [PORTS*((PLACES > 1) ? $clog2(PLACES) : 1)-1:0] place_i,
+    output logic [PORTS-1:0] awaited_o,
+    input wire logic [PORTS-1:0] come_i,
+    output logic [SLOTS-1:0] busy_o
 );
   localparam int SlotW = (SLOTS > 1) ? $clog2(SLOTS) : 1;
 

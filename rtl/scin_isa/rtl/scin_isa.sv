@@ -1,5 +1,6 @@
-// The in-switch accelerator of SCIN (3.4, figure 4): it reads operands from the accelerators' memories, adds them up and writes the results
-// back. Instruction queue, barrier manager, wave controller, wave tables, tree-based accumulator, write-back.
+// The in-switch accelerator of SCIN (3.4, figure 4): it reads operands from the accelerators'
+// memories, adds them up and writes the results back. Instruction queue, barrier manager, wave
+// controller, wave tables, tree-based accumulator, write-back.
 `default_nettype none
 
 module scin_isa #(
@@ -17,30 +18,30 @@ module scin_isa #(
     // Whether there is a quantizer.
     parameter int QUANT = 0
 ) (
-    input  wire logic                   clk_i,
-    input  wire logic                   rst_ni,
+    input wire logic clk_i,
+    input wire logic rst_ni,
     // Of the switch; element type; the accelerators' flag. They stay.
-    input  wire logic [11:0]            node_i,
-    input  wire logic [1:0]             type_i,
-    input  wire logic [15:0]            flag_word_i,
+    input wire logic [11:0] node_i,
+    input wire logic [1:0] type_i,
+    input wire logic [15:0] flag_word_i,
     // The configuration interface.
-    input  wire logic                   instruction_valid_i,
-    output logic                        instruction_ready_o,
-    input  wire logic [56+50*PORTS-1:0] instruction_i,
+    input wire logic instruction_valid_i,
+    output logic instruction_ready_o,
+    input wire logic [56+50*PORTS-1:0] instruction_i,
     // The ports.
-    input  wire logic [PORTS-1:0]       rx_valid_i,
-    input  wire logic [PORTS-1:0]       rx_last_i,
-    input  wire logic [PORTS*256-1:0]   rx_flit_i,
-    output logic      [PORTS*2-1:0]     tx_valid_o,
-    output logic      [PORTS*2-1:0]     tx_last_o,
-    input  wire logic [PORTS*2-1:0]     tx_ready_i,
-    output logic      [PORTS*512-1:0]   tx_flit_o,
+    input wire logic [PORTS-1:0] rx_valid_i,
+    input wire logic [PORTS-1:0] rx_last_i,
+    input wire logic [PORTS*256-1:0] rx_flit_i,
+    output logic [PORTS*2-1:0] tx_valid_o,
+    output logic [PORTS*2-1:0] tx_last_o,
+    input wire logic [PORTS*2-1:0] tx_ready_i,
+    output logic [PORTS*512-1:0] tx_flit_o,
     // What happens.
-    output logic                        started_o,
-    output logic                        refused_o,
-    output logic      [15:0]            id_o,
-    output logic                        quiet_o,
-    output logic      [PORTS*3-1:0]     drop_o
+    output logic started_o,
+    output logic refused_o,
+    output logic [15:0] id_o,
+    output logic quiet_o,
+    output logic [PORTS*3-1:0] drop_o
 );
   localparam int ScaleBytes = (QUANT != 0) ? WAVE_BYTES / 32 : 0;
   localparam int ScaleFlits = (ScaleBytes > 32) ? ScaleBytes / 32 : 1;
@@ -65,10 +66,13 @@ module scin_isa #(
   if (WAVES < 1 || WAVES > 64 || SLOTS < 1 || SLOTS > 256) begin : gen_check_waves
     expected_1_to_64_as_WAVES_and_1_to_256_as_SLOTS u_stop ();
   end
-  if (PAYLOAD_BYTES < 32 || PAYLOAD_BYTES > 4096 || (PAYLOAD_BYTES & (PAYLOAD_BYTES - 1)) != 0) begin : gen_check_payload
+  if (PAYLOAD_BYTES < 32 || PAYLOAD_BYTES > 4096 || (PAYLOAD_BYTES & (PAYLOAD_BYTES - 1)) != 0)
+  begin : gen_check_payload
     expected_a_power_of_two_from_32_to_4096_as_PAYLOAD_BYTES u_stop ();
   end
-  if (WAVE_BYTES < 64 || WAVE_BYTES > 32768 || (WAVE_BYTES & (WAVE_BYTES - 1)) != 0 || WAVE_BYTES < PAYLOAD_BYTES) begin : gen_check_wave
+  if (WAVE_BYTES < 64 || WAVE_BYTES > 32768 || (WAVE_BYTES & (WAVE_BYTES - 1)) != 0 ||
+      WAVE_BYTES < PAYLOAD_BYTES)
+  begin : gen_check_wave
     expected_a_power_of_two_from_PAYLOAD_BYTES_to_32768_as_WAVE_BYTES u_stop ();
   end
   if (QUANT != 0 && WAVE_BYTES < 1024) begin : gen_check_quant
@@ -119,7 +123,7 @@ module scin_isa #(
   logic [31:0]         notified;
   logic [WAVES-1:0]    busy;
   logic [SLOTS-1:0]    pending;
-  logic [PORTS-1:0]    job_ready;
+  logic [PORTS-1:0]    job_ready, flag_job;
   logic [Places-1:0]   result_places;
   logic                unused_places;
 
@@ -127,6 +131,7 @@ module scin_isa #(
   assign unused_places = ^result_places;
   assign quiet_o      = busy == '0 && pending == '0;
   // Flags go out to all participants at once, where there is room for them.
+  assign flag_job     = (notify && notify_ready) ? take_sources | take_destinations : '0;
   assign notify_ready = ((take_sources | take_destinations) & ~job_ready) == '0;
 
   wave_controller #(
@@ -219,7 +224,8 @@ module scin_isa #(
 
   always_ff @(posedge clk_i) begin
     if (take) begin
-      waves_q[idle_entry] <= {take_sources, take_destinations, take_quantised, take_address, take_scale_address};
+      waves_q[idle_entry] <= {take_sources, take_destinations, take_quantised, take_address,
+                              take_scale_address};
       lengths_q[32'(idle_entry)*LengthW+:LengthW] <= take_length;
     end
   end
@@ -268,6 +274,8 @@ module scin_isa #(
       .WAVE_BYTES   (WAVE_BYTES),
       .PAYLOAD_BYTES(PAYLOAD_BYTES),
       .SCALE_BYTES  (ScaleBytes),
+      .PACKETS      (Packets),
+      .SCALES       (Scales),
       .SLOTS        (SLOTS)
   ) u_reader (
       .clk_i,
@@ -365,7 +373,7 @@ module scin_isa #(
     assign out_data         = codes_valid ? codes : sum;
   end else begin : gen_no_quantizer
     logic unused_quantised;
-    assign unused_quantised    = ^{word_last, word_bytes, word_scale, scale_words, accumulator_empty};
+    assign unused_quantised = ^{word_last, word_bytes, word_scale, scale_words, accumulator_empty};
     assign drained             = 1'b1;
     assign out_valid           = sum_valid;
     assign out_destinations    = sum_destinations;
@@ -487,7 +495,7 @@ module scin_isa #(
         .port_i         (12'(p)),
         .flag_word_i,
         .job_ready_o        (job_ready[p]),
-        .job_valid_i        (result_job[p] || (notify && notify_ready && (take_sources[p] || take_destinations[p]))),
+        .job_valid_i (result_job[p] || flag_job[p]),
         .job_flag_i         (notify),
         .job_value_i        (notified),
         .job_slot_i         (job_slot),

@@ -1,4 +1,5 @@
-// Numbers and the packet header of the memory fabric (crates/base/wire/src/flit.rs) that SCIN's modules share.
+// Numbers and the packet header of the memory fabric (crates/base/wire/src/flit.rs) that SCIN's
+// modules share.
 `default_nettype none
 
 package scin_isa_pkg;
@@ -19,8 +20,8 @@ package scin_isa_pkg;
   localparam logic [3:0] KindAdd = 4'd5;
   localparam logic [3:0] KindStore = 4'd6;
 
-  // Classes, each with buffers of its own: reads, writes, read and write responses. Here those with data; the channel of the accelerator's
-  // traffic is four more.
+  // Classes, each with buffers of its own: reads, writes, read and write responses. Here those with
+  // data; the channel of the accelerator's traffic is four more.
   localparam int ClassWrite = 1;
   localparam int ClassReadResponse = 2;
 

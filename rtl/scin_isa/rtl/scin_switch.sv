@@ -1,4 +1,5 @@
-// A switch's ports around the in-switch accelerator (figure 4): its traffic goes to the accelerator, all other to the switch core outside.
+// A switch's ports around the in-switch accelerator (figure 4): its traffic goes to the
+// accelerator, all other to the switch core outside.
 `default_nettype none
 
 module scin_switch #(
@@ -13,38 +14,38 @@ module scin_switch #(
     parameter int DATA_FLITS = 1024,
     parameter int HEADER_FLITS = 16
 ) (
-    input  wire logic                   clk_i,
-    input  wire logic                   rst_ni,
-    input  wire logic [11:0]            node_i,
-    input  wire logic [1:0]             type_i,
-    input  wire logic [15:0]            flag_word_i,
-    input  wire logic                   instruction_valid_i,
-    output logic                        instruction_ready_o,
-    input  wire logic [56+50*PORTS-1:0] instruction_i,
+    input wire logic clk_i,
+    input wire logic rst_ni,
+    input wire logic [11:0] node_i,
+    input wire logic [1:0] type_i,
+    input wire logic [15:0] flag_word_i,
+    input wire logic instruction_valid_i,
+    output logic instruction_ready_o,
+    input wire logic [56+50*PORTS-1:0] instruction_i,
     // The links.
-    input  wire logic [PORTS-1:0]       rx_valid_i,
-    input  wire logic [PORTS-1:0]       rx_last_i,
-    input  wire logic [PORTS*256-1:0]   rx_flit_i,
-    output logic      [PORTS*8-1:0]     rx_credit_o,
-    output logic      [PORTS-1:0]       tx_valid_o,
-    output logic      [PORTS-1:0]       tx_last_o,
-    output logic      [PORTS*256-1:0]   tx_flit_o,
-    input  wire logic [PORTS*6-1:0]     tx_credit_i,
+    input wire logic [PORTS-1:0] rx_valid_i,
+    input wire logic [PORTS-1:0] rx_last_i,
+    input wire logic [PORTS*256-1:0] rx_flit_i,
+    output logic [PORTS*8-1:0] rx_credit_o,
+    output logic [PORTS-1:0] tx_valid_o,
+    output logic [PORTS-1:0] tx_last_o,
+    output logic [PORTS*256-1:0] tx_flit_o,
+    input wire logic [PORTS*6-1:0] tx_credit_i,
     // The switch core, by port and class.
-    output logic      [PORTS*4-1:0]     core_rx_valid_o,
-    input  wire logic [PORTS*4-1:0]     core_rx_ready_i,
-    output logic      [PORTS*4-1:0]     core_rx_last_o,
-    output logic      [PORTS*1024-1:0]  core_rx_flit_o,
-    input  wire logic [PORTS*4-1:0]     core_tx_valid_i,
-    output logic      [PORTS*4-1:0]     core_tx_ready_o,
-    input  wire logic [PORTS*4-1:0]     core_tx_last_i,
-    input  wire logic [PORTS*1024-1:0]  core_tx_flit_i,
+    output logic [PORTS*4-1:0] core_rx_valid_o,
+    input wire logic [PORTS*4-1:0] core_rx_ready_i,
+    output logic [PORTS*4-1:0] core_rx_last_o,
+    output logic [PORTS*1024-1:0] core_rx_flit_o,
+    input wire logic [PORTS*4-1:0] core_tx_valid_i,
+    output logic [PORTS*4-1:0] core_tx_ready_o,
+    input wire logic [PORTS*4-1:0] core_tx_last_i,
+    input wire logic [PORTS*1024-1:0] core_tx_flit_i,
     // What happens.
-    output logic                        started_o,
-    output logic                        refused_o,
-    output logic      [15:0]            id_o,
-    output logic                        quiet_o,
-    output logic      [PORTS*3-1:0]     drop_o
+    output logic started_o,
+    output logic refused_o,
+    output logic [15:0] id_o,
+    output logic quiet_o,
+    output logic [PORTS*3-1:0] drop_o
 );
   logic [PORTS-1:0]     isa_rx_valid, isa_rx_last;
   logic [PORTS*256-1:0] isa_rx_flit;

@@ -1,5 +1,6 @@
-// A port of the switch (3.2): packets with the INC bit go to the in-switch accelerator, all others into the switch core's queues, one of each
-// class; on the way out both are served in turn. Each channel has its credits, in packets.
+// A port of the switch (3.2): packets with the INC bit go to the in-switch accelerator, all others
+// into the switch core's queues, one of each class; on the way out both are served in turn. Each
+// channel has its credits, in packets.
 `default_nettype none
 
 module switch_port #(
@@ -10,34 +11,35 @@ module switch_port #(
     parameter int DATA_FLITS = 1024,
     parameter int HEADER_FLITS = 16
 ) (
-    input  wire logic          clk_i,
-    input  wire logic          rst_ni,
-    // The link, a flit a cycle each way; a bit for each channel when a packet's place is free again.
-    input  wire logic          rx_valid_i,
-    input  wire logic          rx_last_i,
-    input  wire logic [255:0]  rx_flit_i,
-    output logic      [7:0]    rx_credit_o,
-    output logic               tx_valid_o,
-    output logic               tx_last_o,
-    output logic      [255:0]  tx_flit_o,
-    input  wire logic [5:0]    tx_credit_i,
+    input wire logic clk_i,
+    input wire logic rst_ni,
+    // The link, a flit a cycle each way; a bit for each channel when a packet's place is free
+    // again.
+    input wire logic rx_valid_i,
+    input wire logic rx_last_i,
+    input wire logic [255:0] rx_flit_i,
+    output logic [7:0] rx_credit_o,
+    output logic tx_valid_o,
+    output logic tx_last_o,
+    output logic [255:0] tx_flit_o,
+    input wire logic [5:0] tx_credit_i,
     // The in-switch accelerator, which takes whatever comes.
-    output logic               isa_rx_valid_o,
-    output logic               isa_rx_last_o,
-    output logic      [255:0]  isa_rx_flit_o,
-    input  wire logic [1:0]    isa_tx_valid_i,
-    input  wire logic [1:0]    isa_tx_last_i,
-    output logic      [1:0]    isa_tx_ready_o,
-    input  wire logic [511:0]  isa_tx_flit_i,
+    output logic isa_rx_valid_o,
+    output logic isa_rx_last_o,
+    output logic [255:0] isa_rx_flit_o,
+    input wire logic [1:0] isa_tx_valid_i,
+    input wire logic [1:0] isa_tx_last_i,
+    output logic [1:0] isa_tx_ready_o,
+    input wire logic [511:0] isa_tx_flit_i,
     // The switch core, by class.
-    output logic      [3:0]    core_rx_valid_o,
-    input  wire logic [3:0]    core_rx_ready_i,
-    output logic      [3:0]    core_rx_last_o,
-    output logic      [1023:0] core_rx_flit_o,
-    input  wire logic [3:0]    core_tx_valid_i,
-    output logic      [3:0]    core_tx_ready_o,
-    input  wire logic [3:0]    core_tx_last_i,
-    input  wire logic [1023:0] core_tx_flit_i
+    output logic [3:0] core_rx_valid_o,
+    input wire logic [3:0] core_rx_ready_i,
+    output logic [3:0] core_rx_last_o,
+    output logic [1023:0] core_rx_flit_o,
+    input wire logic [3:0] core_tx_valid_i,
+    output logic [3:0] core_tx_ready_o,
+    input wire logic [3:0] core_tx_last_i,
+    input wire logic [1023:0] core_tx_flit_i
 );
   localparam int PacketFlits = 1 + PAYLOAD_BYTES / 32;
 
@@ -56,8 +58,8 @@ module switch_port #(
   logic [1023:0] tx_flit;
 
   assign header     = scin_isa_pkg::swap(in_flit_q[127:0]);
-  assign unused_header = ^{header.notify, header.reserved, header.source, header.destination, header.address, header.length, header.tag,
-                           header.credit};
+  assign unused_header = ^{header.notify, header.reserved, header.source, header.destination,
+                           header.address, header.length, header.tag, header.credit};
   assign inc        = inside_q ? inc_q : header.inc;
   assign kind_class = inside_q ? kind_class_q : scin_isa_pkg::class_of(header.kind);
 
@@ -156,7 +158,8 @@ module switch_port #(
       .flit_o       (tx_flit_o)
   );
 
-  // ---- Places that are free again: of the accelerator at once, of the core when it has taken the packet.
+  // ---- Places that are free again: of the accelerator at once, of the core when it has taken the
+  // packet.
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       rx_credit_o <= '0;

@@ -1,6 +1,8 @@
-// Table manager (3.4): which entries of the wave tables are IDLE, WAITING or READY. Entry e of every table holds the same wave.
+// Table manager (3.4): which entries of the wave tables are IDLE, WAITING or READY. Entry e of
+// every table holds the same wave.
 //
-// A wave's pieces are its packets, each ready once it has come from all sources; a quantised wave is one piece.
+// A wave's pieces are its packets, each ready once it has come from all sources; a quantised wave
+// is one piece.
 `default_nettype none
 
 module table_manager #(
@@ -10,28 +12,28 @@ module table_manager #(
     parameter int PACKETS = 1,
     parameter int SCALES = 0
 ) (
-    input  wire logic                                             clk_i,
-    input  wire logic                                             rst_ni,
+    input wire logic clk_i,
+    input wire logic rst_ni,
     // The lowest idle entry, and the wave that takes it.
-    output logic                                                  idle_o,
-    output logic      [((WAVES > 1) ? $clog2(WAVES) : 1)-1:0]     idle_entry_o,
-    input  wire logic                                             take_i,
-    input  wire logic [PORTS-1:0]                                 take_sources_i,
-    input  wire logic [PACKETS+SCALES-1:0]                        take_places_i,
-    input  wire logic                                             take_whole_i,
+    output logic idle_o,
+    output logic [((WAVES > 1) ? $clog2(WAVES) : 1)-1:0] idle_entry_o,
+    input wire logic take_i,
+    input wire logic [PORTS-1:0] take_sources_i,
+    input wire logic [PACKETS+SCALES-1:0] take_places_i,
+    input wire logic take_whole_i,
     // Responses: by entry and place whether one is awaited, and that all of it is in the table.
-    input  wire logic [PORTS*((WAVES > 1) ? $clog2(WAVES) : 1)-1:0] entry_i,
-    input  wire logic [PORTS*((PACKETS + SCALES > 1) ? $clog2(PACKETS + SCALES) : 1)-1:0] place_i,
-    output logic      [PORTS-1:0]                                 awaited_o,
-    input  wire logic [PORTS-1:0]                                 come_i,
+    input wire logic [PORTS*((WAVES > 1) ? $clog2(WAVES) : 1)-1:0] entry_i,
+    input wire logic [PORTS*((PACKETS + SCALES > 1) ? $clog2(PACKETS + SCALES) : 1)-1:0] place_i,
+    output logic [PORTS-1:0] awaited_o,
+    input wire logic [PORTS-1:0] come_i,
     // A piece that may be read out, that it is, and that the last flit of it has been read.
-    output logic                                                  ready_o,
-    output logic      [((WAVES > 1) ? $clog2(WAVES) : 1)-1:0]     ready_entry_o,
-    output logic      [((PACKETS > 1) ? $clog2(PACKETS) : 1)-1:0] ready_piece_o,
-    input  wire logic                                             read_i,
-    input  wire logic                                             done_i,
-    input  wire logic [((WAVES > 1) ? $clog2(WAVES) : 1)-1:0]     done_entry_i,
-    output logic      [WAVES-1:0]                                 busy_o
+    output logic ready_o,
+    output logic [((WAVES > 1) ? $clog2(WAVES) : 1)-1:0] ready_entry_o,
+    output logic [((PACKETS > 1) ? $clog2(PACKETS) : 1)-1:0] ready_piece_o,
+    input wire logic read_i,
+    input wire logic done_i,
+    input wire logic [((WAVES > 1) ? $clog2(WAVES) : 1)-1:0] done_entry_i,
+    output logic [WAVES-1:0] busy_o
 );
   localparam int EntryW = (WAVES > 1) ? $clog2(WAVES) : 1;
   localparam int PieceW = (PACKETS > 1) ? $clog2(PACKETS) : 1;
@@ -71,9 +73,12 @@ module table_manager #(
 
   always_comb begin
     for (int e = 0; e < WAVES; e++) begin
-      if (!whole_q[e]) pieces[e*PACKETS+:PACKETS] = unread_q[e*PACKETS+:PACKETS] & ~open[e*Places+:PACKETS];
-      else if (open[e*Places+:Places] == '0) pieces[e*PACKETS+:PACKETS] = unread_q[e*PACKETS+:PACKETS];
-      else pieces[e*PACKETS+:PACKETS] = '0;
+      pieces[e*PACKETS+:PACKETS] = unread_q[e*PACKETS+:PACKETS];
+      if (!whole_q[e]) begin
+        pieces[e*PACKETS+:PACKETS] = unread_q[e*PACKETS+:PACKETS] & ~open[e*Places+:PACKETS];
+      end else if (open[e*Places+:Places] != '0) begin
+        pieces[e*PACKETS+:PACKETS] = '0;
+      end
       ready[e] = pieces[e*PACKETS+:PACKETS] != '0;
     end
   end
@@ -106,7 +111,8 @@ module table_manager #(
     if (take_i) begin
       busy_d[idle_entry_o]  = 1'b1;
       whole_d[idle_entry_o] = take_whole_i;
-      unread_d[32'(idle_entry_o)*PACKETS+:PACKETS] = take_whole_i ? PACKETS'(1) : take_places_i[PACKETS-1:0];
+      unread_d[32'(idle_entry_o)*PACKETS+:PACKETS] =
+          take_whole_i ? PACKETS'(1) : take_places_i[PACKETS-1:0];
     end
   end
 

@@ -1,22 +1,22 @@
-// Tree-based accumulator (3.4): adds up a flit of each source, those next to each other first, and one that is left over later. What comes of
-// one source alone passes unchanged.
+// Tree-based accumulator (3.4): adds up a flit of each source, those next to each other first, and
+// one that is left over later. What comes of one source alone passes unchanged.
 `default_nettype none
 
 module tree_accumulator #(
     parameter int PORTS = 4
 ) (
-    input  wire logic                    clk_i,
-    input  wire logic                    rst_ni,
-    input  wire logic [1:0]              type_i,
-    input  wire logic                    valid_i,
-    input  wire logic [PORTS-1:0]        sources_i,
-    input  wire logic [PORTS-1:0]        destinations_i,
-    input  wire logic [PORTS*256-1:0]    data_i,
-    output logic                         valid_o,
-    output logic      [PORTS-1:0]        destinations_o,
-    output logic      [255:0]            data_o,
+    input wire logic clk_i,
+    input wire logic rst_ni,
+    input wire logic [1:0] type_i,
+    input wire logic valid_i,
+    input wire logic [PORTS-1:0] sources_i,
+    input wire logic [PORTS-1:0] destinations_i,
+    input wire logic [PORTS*256-1:0] data_i,
+    output logic valid_o,
+    output logic [PORTS-1:0] destinations_o,
+    output logic [255:0] data_o,
     // Nothing is on its way.
-    output logic                         empty_o
+    output logic empty_o
 );
   localparam int Levels = $clog2(PORTS);
   localparam int Leaves = 1 << Levels;
@@ -96,7 +96,9 @@ module tree_accumulator #(
     if (!rst_ni) valid_q <= '0;
     else valid_q <= {valid_q[Cycles-2:0], valid_i};
   end
-  always_ff @(posedge clk_i) destinations_q <= {destinations_q[(Cycles-1)*PORTS-1:0], destinations_i};
+  always_ff @(posedge clk_i) begin
+    destinations_q <= {destinations_q[(Cycles-1)*PORTS-1:0], destinations_i};
+  end
 
   assign valid_o        = valid_q[Cycles-1];
   assign destinations_o = destinations_q[(Cycles-1)*PORTS+:PORTS];

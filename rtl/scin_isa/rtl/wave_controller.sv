@@ -1,7 +1,9 @@
-// Wave controller (3.4): fetches instructions, polls the barrier manager, makes waves for as long as there are idle entries, and has the
-// participants' flags written when all that came before is done.
+// Wave controller (3.4): fetches instructions, polls the barrier manager, makes waves for as long
+// as there are idle entries, and has the participants' flags written when all that came before is
+// done.
 //
-// An instruction: {ID, length, flags, an address of each accelerator, sources, destinations}; of a region the first address counts.
+// An instruction: {ID, length, flags, an address of each accelerator, sources, destinations}; of a
+// region the first address counts.
 `default_nettype none
 
 module wave_controller #(
@@ -9,35 +11,36 @@ module wave_controller #(
     parameter int WAVE_BYTES = 4096,
     parameter int QUANT = 0
 ) (
-    input  wire logic                   clk_i,
-    input  wire logic                   rst_ni,
-    input  wire logic [1:0]             type_i,
+    input wire logic clk_i,
+    input wire logic rst_ni,
+    input wire logic [1:0] type_i,
     // The instruction queue.
-    input  wire logic                   instruction_valid_i,
-    output logic                        instruction_ready_o,
-    input  wire logic [56+50*PORTS-1:0] instruction_i,
+    input wire logic instruction_valid_i,
+    output logic instruction_ready_o,
+    input wire logic [56+50*PORTS-1:0] instruction_i,
     // The barrier manager.
-    input  wire logic [15:0]            arrived_i,
-    output logic                        arrived_clear_o,
+    input wire logic [15:0] arrived_i,
+    output logic arrived_clear_o,
     // No wave is in a table, and no result awaits a write response.
-    input  wire logic                   quiet_i,
+    input wire logic quiet_i,
     // The next wave, which the table manager takes into an idle entry.
-    input  wire logic                   idle_i,
-    output logic                        take_o,
-    output logic      [PORTS-1:0]       sources_o,
-    output logic      [PORTS-1:0]       destinations_o,
-    output logic                        quantised_o,
-    output logic      [$clog2(WAVE_BYTES):0] length_o,
-    output logic      [48*PORTS-1:0]    address_o,
-    output logic      [48*PORTS-1:0]    scale_address_o,
+    input wire logic idle_i,
+    output logic take_o,
+    output logic [PORTS-1:0] sources_o,
+    output logic [PORTS-1:0] destinations_o,
+    output logic quantised_o,
+    output logic [$clog2(WAVE_BYTES):0] length_o,
+    output logic [48*PORTS-1:0] address_o,
+    output logic [48*PORTS-1:0] scale_address_o,
     // Flags to be written, to all participants at once.
-    output logic                        notify_o,
-    input  wire logic                   notify_ready_i,
-    output logic      [31:0]            notified_o,
-    // Of the instruction with this ID: it begins; it cannot be run, and is dropped, with its scales if it is quantised.
-    output logic                        started_o,
-    output logic                        refused_o,
-    output logic      [15:0]            id_o
+    output logic notify_o,
+    input wire logic notify_ready_i,
+    output logic [31:0] notified_o,
+    // Of the instruction with this ID: it begins; it cannot be run, and is dropped, with its scales
+    // if it is quantised.
+    output logic started_o,
+    output logic refused_o,
+    output logic [15:0] id_o
 );
   localparam int LengthW = $clog2(WAVE_BYTES) + 1;
   localparam int CountW = $clog2(PORTS + 1);
@@ -54,7 +57,7 @@ module wave_controller #(
   state_e              state_q, state_d;
   // Of the queue's oldest instruction.
   logic [15:0]         id;
-  logic [31:0]         length;
+  logic [31:0]         length, left;
   logic [26:0]         blocks;
   logic [1:0]          elements;
   logic [7:0]          flags;
@@ -84,7 +87,8 @@ module wave_controller #(
     assign scale_address_o[48*p+:48] = scale_addresses_q[48*p+:48] + 48'({offset_q[31:6], 1'b0});
   end
 
-  // The checks of the engine (instruction.rs, check), which are made when an instruction is loaded there.
+  // The checks of the engine (instruction.rs, check), which are made when an instruction is loaded
+  // there.
   always_comb begin
     elements = (type_i == scin_isa_pkg::TypeF32) ? length[1:0] : {1'b0, length[0]};
     bad = sources == '0 || destinations == '0 || beyond != '0 || flags[7:4] != '0;
@@ -94,20 +98,24 @@ module wave_controller #(
       bad = 1'b1;
     end
     blocks     = {1'b0, length_q[31:6]} + 27'(length_q[5:0] != 6'd0);
-    bad_scales = sources != sources_q || destinations != destinations_q || beyond != '0 || flags[7:4] != '0
-        || flags[scin_isa_pkg::FlagQuantEnable] || flags[scin_isa_pkg::FlagWait] || flags[scin_isa_pkg::FlagNotify]
+    bad_scales = sources != sources_q || destinations != destinations_q || beyond != '0
+        || flags[7:4] != '0 || flags[scin_isa_pkg::FlagQuantEnable]
+        || flags[scin_isa_pkg::FlagWait] || flags[scin_isa_pkg::FlagNotify]
         || length != {4'd0, blocks, 1'b0};
   end
 
   always_comb begin
     participants = '0;
-    for (int p = 0; p < PORTS; p++) participants = participants + CountW'(sources_q[p] || destinations_q[p]);
+    for (int p = 0; p < PORTS; p++) begin
+      participants = participants + CountW'(sources_q[p] || destinations_q[p]);
+    end
   end
 
   assign sources_o      = sources_q;
   assign destinations_o = destinations_q;
   assign quantised_o    = quantise_q;
-  assign length_o       = ((length_q - offset_q) > 32'(WAVE_BYTES)) ? LengthW'(WAVE_BYTES) : LengthW'(length_q - offset_q);
+  assign left           = length_q - offset_q;
+  assign length_o       = (left > 32'(WAVE_BYTES)) ? LengthW'(WAVE_BYTES) : LengthW'(left);
   assign notified_o     = notified_q + 32'd1;
   assign id_o           = (state_q == Fetch) ? id : id_q;
 

@@ -1,4 +1,5 @@
-// Reads pieces of waves out of the tables of all accelerators, a flit a cycle, once there is a slot for the result and room for its writes.
+// Reads pieces of waves out of the tables of all accelerators, a flit a cycle, once there is a slot
+// for the result and room for its writes.
 `default_nettype none
 
 module wave_reader #(
@@ -7,56 +8,57 @@ module wave_reader #(
     parameter int WAVE_BYTES = 4096,
     parameter int PAYLOAD_BYTES = 4096,
     parameter int SCALE_BYTES = 0,
+    // Packets of data of a wave, and of scales.
+    parameter int PACKETS = 1,
+    parameter int SCALES = 0,
     parameter int SLOTS = 8
 ) (
-    input  wire logic                                         clk_i,
-    input  wire logic                                         rst_ni,
+    input wire logic clk_i,
+    input wire logic rst_ni,
     // The table manager.
-    input  wire logic                                         ready_i,
-    input  wire logic [((WAVES > 1) ? $clog2(WAVES) : 1)-1:0] entry_i,
-    input  wire logic [((WAVE_BYTES > PAYLOAD_BYTES) ? $clog2(WAVE_BYTES / PAYLOAD_BYTES) : 1)-1:0] piece_i,
-    output logic                                              read_o,
-    output logic                                              done_o,
-    output logic      [((WAVES > 1) ? $clog2(WAVES) : 1)-1:0] done_entry_o,
+    input wire logic ready_i,
+    input wire logic [((WAVES > 1) ? $clog2(WAVES) : 1)-1:0] entry_i,
+    input wire logic [((PACKETS > 1) ? $clog2(PACKETS) : 1)-1:0] piece_i,
+    output logic read_o,
+    output logic done_o,
+    output logic [((WAVES > 1) ? $clog2(WAVES) : 1)-1:0] done_entry_o,
     // Of that entry's wave.
-    input  wire logic [PORTS-1:0]                             sources_i,
-    input  wire logic [PORTS-1:0]                             destinations_i,
-    input  wire logic                                         quantised_i,
-    input  wire logic [$clog2(WAVE_BYTES):0]                  length_i,
-    input  wire logic [48*PORTS-1:0]                          address_i,
-    input  wire logic [48*PORTS-1:0]                          scale_address_i,
+    input wire logic [PORTS-1:0] sources_i,
+    input wire logic [PORTS-1:0] destinations_i,
+    input wire logic quantised_i,
+    input wire logic [$clog2(WAVE_BYTES):0] length_i,
+    input wire logic [48*PORTS-1:0] address_i,
+    input wire logic [48*PORTS-1:0] scale_address_i,
     // The result manager.
-    input  wire logic                                         free_i,
-    input  wire logic [((SLOTS > 1) ? $clog2(SLOTS) : 1)-1:0] slot_i,
-    output logic      [((WAVE_BYTES + SCALE_BYTES > PAYLOAD_BYTES) ? (WAVE_BYTES + PAYLOAD_BYTES - 1) / PAYLOAD_BYTES + (SCALE_BYTES + PAYLOAD_BYTES - 1) / PAYLOAD_BYTES : 1)-1:0] places_o,
+    input wire logic free_i,
+    input wire logic [((SLOTS > 1) ? $clog2(SLOTS) : 1)-1:0] slot_i,
+    output logic [PACKETS+SCALES-1:0] places_o,
     // Writes to the destinations, one for each.
-    input  wire logic [PORTS-1:0]                             job_ready_i,
-    output logic      [PORTS-1:0]                             job_valid_o,
-    output logic      [((SLOTS > 1) ? $clog2(SLOTS) : 1)-1:0] job_slot_o,
-    output logic      [$clog2(WAVE_BYTES):0]                  job_length_o,
-    output logic                                              job_quantised_o,
-    output logic      [48*PORTS-1:0]                          job_address_o,
-    output logic      [48*PORTS-1:0]                          job_scale_address_o,
+    input wire logic [PORTS-1:0] job_ready_i,
+    output logic [PORTS-1:0] job_valid_o,
+    output logic [((SLOTS > 1) ? $clog2(SLOTS) : 1)-1:0] job_slot_o,
+    output logic [$clog2(WAVE_BYTES):0] job_length_o,
+    output logic job_quantised_o,
+    output logic [48*PORTS-1:0] job_address_o,
+    output logic [48*PORTS-1:0] job_scale_address_o,
     // The wave tables, whose words come two cycles later, with what is said of them here.
-    output logic                                              re_o,
-    output logic      [$clog2(WAVES*WAVE_BYTES/32)-1:0]       address_o,
-    output logic      [$clog2(WAVES*WAVE_BYTES/32)-1:0]       scale_word_o,
-    output logic                                              valid_o,
-    output logic                                              quantised_o,
-    output logic                                              last_o,
-    output logic      [PORTS-1:0]                             sources_o,
-    output logic      [PORTS-1:0]                             destinations_o,
+    output logic re_o,
+    output logic [$clog2(WAVES*WAVE_BYTES/32)-1:0] address_o,
+    output logic [$clog2(WAVES*WAVE_BYTES/32)-1:0] scale_word_o,
+    output logic valid_o,
+    output logic quantised_o,
+    output logic last_o,
+    output logic [PORTS-1:0] sources_o,
+    output logic [PORTS-1:0] destinations_o,
     // Bytes of the flit that count, and which scale it has in its word.
-    output logic      [5:0]                                   bytes_o,
-    output logic      [3:0]                                   scale_o,
+    output logic [5:0] bytes_o,
+    output logic [3:0] scale_o,
     // Nothing is on its way through accumulator and quantizer.
-    input  wire logic                                         drained_i
+    input wire logic drained_i
 );
   localparam int EntryW = (WAVES > 1) ? $clog2(WAVES) : 1;
   localparam int SlotW = (SLOTS > 1) ? $clog2(SLOTS) : 1;
   localparam int LengthW = $clog2(WAVE_BYTES) + 1;
-  localparam int Packets = WAVE_BYTES / PAYLOAD_BYTES;
-  localparam int Scales = (SCALE_BYTES + PAYLOAD_BYTES - 1) / PAYLOAD_BYTES;
   localparam int WaveFlits = WAVE_BYTES / 32;
   localparam int PacketFlits = PAYLOAD_BYTES / 32;
   localparam int ScaleFlits = (SCALE_BYTES > 32) ? SCALE_BYTES / 32 : 1;
@@ -67,18 +69,21 @@ module wave_reader #(
   logic [SlotW-1:0]    slot_q;
   logic [PORTS-1:0]    sources_q, destinations_q;
   logic [LengthW-1:0]  length, length_q, left_q;
-  logic [31:0]         start, flit_q, base_q;
+  logic [31:0]         start, rest, flit_q, base_q;
   logic [48*PORTS-1:0] address_q, scale_address_q;
   logic [31:0]         packets, scale_packets, scale_bytes;
 
   // The piece's part of the wave.
   assign start  = quantised_i ? 32'd0 : 32'(piece_i) * PAYLOAD_BYTES;
-  assign length = (quantised_i || 32'(length_i) - start <= PAYLOAD_BYTES) ? LengthW'(32'(length_i) - start) : LengthW'(PAYLOAD_BYTES);
+  assign rest   = 32'(length_i) - start;
+  assign length = (quantised_i || rest <= PAYLOAD_BYTES) ? LengthW'(rest) : LengthW'(PAYLOAD_BYTES);
 
-  // A quantised piece takes another time to come out than others, so that none of one kind follows one of the other at once.
+  // A quantised piece takes another time to come out than others, so that none of one kind follows
+  // one of the other at once.
   assign last     = busy_q && left_q <= LengthW'(32);
   assign same_way = (quantised_i == quantised_q) || (drained_i && !busy_q);
-  assign take     = ready_i && free_i && (destinations_i & ~job_ready_i) == '0 && same_way && (!busy_q || (last && !first_q));
+  assign take     = ready_i && free_i && (destinations_i & ~job_ready_i) == '0 && same_way &&
+      (!busy_q || (last && !first_q));
   assign read_o   = take;
 
   // The places of the result's write packets: its data's, behind them those of its scales.
@@ -86,8 +91,8 @@ module wave_reader #(
   assign scale_bytes   = ((32'(length) + 32'd63) >> 6) << 1;
   assign scale_packets = quantised_i ? (scale_bytes + PAYLOAD_BYTES - 1) / PAYLOAD_BYTES : 32'd0;
   always_comb begin
-    for (int k = 0; k < Packets; k++) places_o[k] = 32'(k) < packets;
-    for (int k = 0; k < Scales; k++) places_o[Packets+k] = 32'(k) < scale_packets;
+    for (int k = 0; k < PACKETS; k++) places_o[k] = 32'(k) < packets;
+    for (int k = 0; k < SCALES; k++) places_o[PACKETS+k] = 32'(k) < scale_packets;
   end
 
   assign job_valid_o         = (busy_q && first_q) ? destinations_q : '0;
@@ -128,7 +133,7 @@ module wave_reader #(
       length_q       <= length;
       left_q         <= length;
       flit_q         <= '0;
-      base_q         <= 32'(entry_i) * WaveFlits + (quantised_i ? 32'd0 : 32'(piece_i) * PacketFlits);
+      base_q <= 32'(entry_i) * WaveFlits + (quantised_i ? 32'd0 : 32'(piece_i) * PacketFlits);
       for (int p = 0; p < PORTS; p++) address_q[48*p+:48] <= address_i[48*p+:48] + 48'(start);
       scale_address_q <= scale_address_i;
     end

@@ -8,32 +8,32 @@ module write_issuer #(
     parameter int SCALE_BYTES = 0,
     parameter int OFFSET_W = 1
 ) (
-    input  wire logic                                         clk_i,
-    input  wire logic                                         rst_ni,
+    input wire logic clk_i,
+    input wire logic rst_ni,
     // The switch, and the accelerator, whose number is the port's.
-    input  wire logic [scin_isa_pkg::NodeW-1:0]               node_i,
-    input  wire logic [scin_isa_pkg::NodeW-1:0]               port_i,
-    input  wire logic [15:0]                                  flag_word_i,
+    input wire logic [scin_isa_pkg::NodeW-1:0] node_i,
+    input wire logic [scin_isa_pkg::NodeW-1:0] port_i,
+    input wire logic [15:0] flag_word_i,
     // The next result, whose slot there is room for; or the next flag.
-    output logic                                              job_ready_o,
-    input  wire logic                                         job_valid_i,
-    input  wire logic                                         job_flag_i,
-    input  wire logic [31:0]                                  job_value_i,
-    input  wire logic [((SLOTS > 1) ? $clog2(SLOTS) : 1)-1:0] job_slot_i,
-    input  wire logic [$clog2(WAVE_BYTES):0]                  job_length_i,
-    input  wire logic                                         job_quantised_i,
-    input  wire logic [47:0]                                  job_address_i,
-    input  wire logic [47:0]                                  job_scale_address_i,
+    output logic job_ready_o,
+    input wire logic job_valid_i,
+    input wire logic job_flag_i,
+    input wire logic [31:0] job_value_i,
+    input wire logic [((SLOTS > 1) ? $clog2(SLOTS) : 1)-1:0] job_slot_i,
+    input wire logic [$clog2(WAVE_BYTES):0] job_length_i,
+    input wire logic job_quantised_i,
+    input wire logic [47:0] job_address_i,
+    input wire logic [47:0] job_scale_address_i,
     // Its flits, in the order of the jobs.
-    input  wire logic                                         data_valid_i,
-    input  wire logic [255:0]                                 data_i,
-    input  wire logic                                         scales_valid_i,
-    input  wire logic [255:0]                                 scales_i,
+    input wire logic data_valid_i,
+    input wire logic [255:0] data_i,
+    input wire logic scales_valid_i,
+    input wire logic [255:0] scales_i,
     // Packets.
-    output logic                                              valid_o,
-    output logic                                              last_o,
-    input  wire logic                                         ready_i,
-    output logic      [255:0]                                 flit_o
+    output logic valid_o,
+    output logic last_o,
+    input wire logic ready_i,
+    output logic [255:0] flit_o
 );
   localparam int SlotW = (SLOTS > 1) ? $clog2(SLOTS) : 1;
   localparam int LengthW = $clog2(WAVE_BYTES) + 1;
@@ -69,11 +69,12 @@ module write_issuer #(
   // Bytes of the data or the scales whose packets have begun, flits of this packet that are left.
   logic [LengthW-1:0]          sent_q, sent_d, whole, rest, piece;
   logic [LengthW-1:0]          left_q, left_d;
-  logic [OFFSET_W-1:0]         offset_q, offset_d;
+  logic [OFFSET_W-1:0]         offset_q, offset_d, place;
   logic                        scales_q, scales_d, is_last, there, taken;
   scin_isa_pkg::header_t       header;
 
-  assign pushed = {job_flag_i, job_value_i, job_slot_i, job_length_i, job_quantised_i, job_address_i, job_scale_address_i};
+  assign pushed = {job_flag_i, job_value_i, job_slot_i, job_length_i, job_quantised_i,
+                   job_address_i, job_scale_address_i};
 
   prim_fifo_sync #(
       .WIDTH(SlotW + LengthW + 130),
@@ -139,6 +140,8 @@ module write_issuer #(
   assign piece   = is_last ? rest : LengthW'(PAYLOAD_BYTES);
   assign there   = scales_q ? scale_valid : data_valid;
 
+  assign place = offset_q + (scales_q ? OFFSET_W'(Packets) : OFFSET_W'(0));
+
   always_comb begin
     header             = '0;
     header.inc         = 1'b1;
@@ -152,7 +155,7 @@ module write_issuer #(
       header.kind    = scin_isa_pkg::KindWrite;
       header.address = (scales_q ? job.scale_address : job.address) + 48'(sent_q);
       header.length  = 16'(piece);
-      header.tag     = scin_isa_pkg::TagW'({job.slot, OFFSET_W'(offset_q + (scales_q ? OFFSET_W'(Packets) : '0))});
+      header.tag = scin_isa_pkg::TagW'({job.slot, place});
     end
   end
 

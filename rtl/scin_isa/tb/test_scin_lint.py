@@ -1,0 +1,29 @@
+"""Lint: Verilator finds nothing in SCIN's sources, with as many ports as there may be, with and without a quantizer; parameters out of range stop the build."""
+
+import unittest
+
+import rtl_tools
+import scin_build
+
+
+@rtl_tools.programs("verilator")
+class Lint(unittest.TestCase):
+    def lint(self, **parameters: int) -> None:
+        command = ["verilator", "--lint-only", "-Wall", "--top-module", "scin_switch", *(f"-G{name}={value}" for name, value in parameters.items())]
+        rtl_tools.run([*command, *scin_build.sources()], rtl_tools.RTL)
+
+    def test_shapes(self) -> None:
+        for shape in scin_build.SHAPES:
+            self.lint(**shape.parameters())
+        self.lint(PORTS=2)
+        self.lint(PORTS=8, QUANT=1)
+
+    def test_parameters_out_of_range_stop_the_build(self) -> None:
+        wrong = [{"PORTS": 1}, {"PORTS": 9}, {"WAVES": 65}, {"SLOTS": 257}, {"PAYLOAD_BYTES": 48}, {"WAVE_BYTES": 2048}, {"QUANT": 1, "WAVE_BYTES": 512, "PAYLOAD_BYTES": 512}]
+        for parameters in [*wrong, {"DATA_FLITS": 128}, {"PEER_CREDITS": 0}]:
+            with self.assertRaisesRegex(AssertionError, "expected_", msg=f"{parameters}"):
+                self.lint(**parameters)
+
+
+if __name__ == "__main__":
+    unittest.main()
