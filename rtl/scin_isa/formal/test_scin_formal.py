@@ -38,7 +38,7 @@ class Proofs(unittest.TestCase):
             Twin(awaited, "for (int p = 0; p < PORTS; p++) open_o |=", "for (int p = 1; p < PORTS; p++) open_o |="),
         ]
         sources = self.sources("awaited_packets", "table_manager")
-        self.check(Property(SCIN / "formal/prove_table_manager.sv", sources, steps=7), twins)
+        self.check(Property(SCIN / "formal/prove_table_manager.sv", sources, steps=5), twins)
 
     def test_result_manager(self) -> None:
         results, awaited = "result_manager.sv", "awaited_packets.sv"
@@ -66,7 +66,7 @@ class Proofs(unittest.TestCase):
         ]
         sources = self.sources("credit_counter", "port_transmitter")
         wrapper = SCIN / "formal/prove_port_transmitter.sv"
-        self.check(Property(wrapper, sources, steps=7), twins)
+        self.check(Property(wrapper, sources, steps=5), twins)
         waits = Property(wrapper, sources, {"WAITS": 1}, bound=16)
         self.assertTrue(waits.holds())
         # Turns that do not go on: between the two, and within one of them.

@@ -113,6 +113,21 @@ class Protocol(unittest.TestCase):
                 runs.append([])
         self.assertEqual(runs, [[], ["7"], [], ["8"], [], ["9"], []])
 
+    def test_a_barrier_waits_for_all_that_came_before(self) -> None:
+        self.simulator.tell("trace", "write 500 500")
+        self.simulator.tell(instruction(1, 1 << 14, WAIT | REGION, 15, 15, [4096] * PORTS), instruction(2, 0, WAIT | NOTIFY, 15, 15, [0] * PORTS))
+        self.arrive(*range(PORTS))
+        # They arrive at the second one while the first one runs.
+        self.simulator.tell("cycles 200")
+        self.arrive(*range(PORTS))
+        self.simulator.tell("run")
+        answers = self.simulator.run()
+        (first, began), (second, then) = self.of(answers, "started")
+        written = max(int(rest[-1]) for rest in self.of(answers, "come") if rest[1] == "write-response")
+        self.assertEqual((first, second), ("1", "2"))
+        self.assertGreater(written, int(began))
+        self.assertGreater(int(then), written)
+
     def test_flags_count_and_go_to_participants_alone(self) -> None:
         for round_number, mask in enumerate((15, 6, 9), 1):
             self.simulator.tell(instruction(round_number, 0, WAIT | NOTIFY, mask, mask, [0] * PORTS))
