@@ -124,7 +124,8 @@ struct Header {
   // A packet's flits: the header has one to itself.
   std::vector<Flit> flits(const Bytes& payload) const {
     std::vector<Flit> all(1 + (payload.size() + 31) / 32);
-    for (Flit& flit : all) flit.fill(0);
+    // What is behind a header or the end of a payload is nobody's, and must not count.
+    for (Flit& flit : all) flit.fill(0x5a);
     Flit& first = all[0];
     const auto field = [&](int from, int count, uint64_t value) {
       for (int i = 0; i < count; i++) first[from + i] = static_cast<uint8_t>(value >> 8 * (count - 1 - i));
@@ -134,6 +135,7 @@ struct Header {
     field(4, 6, address);
     field(10, 2, static_cast<uint64_t>(length));
     field(12, 3, tag);
+    field(15, 1, 0);
     for (size_t i = 0; i < payload.size(); i++) all[1 + i / 32][i % 32] = payload[i];
     return all;
   }

@@ -98,7 +98,7 @@ class Protocol(unittest.TestCase):
         self.arrive(0, 1, 2)
         self.simulator.tell("run")
         # One that counts for several, and more than the counter holds.
-        self.arrive(3, operand=(1 << 63) + 1)
+        self.arrive(3, operand=1 << 63)
         self.simulator.tell("run")
         self.all_reduce(number=9)
         self.simulator.tell("run")
@@ -143,6 +143,15 @@ class Protocol(unittest.TestCase):
         answers = simulator.run()
         self.assertEqual([rest[0] for rest in self.of(answers, "refused")], ["1"])
         self.assertEqual([rest[0] for rest in self.of(answers, "started")], ["3"])
+
+    def test_the_switch_core_never_runs_out_of_credits(self) -> None:
+        # Several times as many packets of each class as there are credits, each way.
+        ways = [(source, target, kind) for source, target in ((1, 0), (2, 0), (0, 3)) for kind in (READ, READ_RESPONSE, WRITE, WRITE_RESPONSE)]
+        for length in (32, 4096):
+            simulator = Simulator(self.simulator.program)
+            simulator.tell("link 2", *(f"send {source} {target} {kind} {length} 60" for source, target, kind in ways), "run")
+            crossed = self.of(simulator.run(), "core")
+            self.assertEqual([count for *_, count, _ in crossed], ["60"] * len(ways))
 
     def time(self, *settings: str) -> int:
         self.simulator = Simulator(self.simulator.program)

@@ -62,7 +62,9 @@ class Case:
             base = 0x10000 * (number + 1)
             region = rng.random() < 0.3
             addresses = [base + (0 if region else 0x100000 * port + rng.randrange(64)) for port in range(ports)]
-            told.append(instruction(number, length, flags | (REGION if region else 0), sources, destinations, addresses))
+            # Of a region the first address counts alone.
+            fields = [addresses[0], *(rng.getrandbits(40) for _ in addresses[1:])] if region else addresses
+            told.append(instruction(number, length, flags | (REGION if region else 0), sources, destinations, fields))
             if is_quantised:
                 told.append(instruction(100 + number, 2 * -(-length // 64), REGION, sources, destinations, [SCALES + base] * ports))
             for port in range(ports):
