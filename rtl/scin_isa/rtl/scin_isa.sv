@@ -45,7 +45,8 @@ module scin_isa #(
 );
   localparam int ScaleBytes = (QUANT != 0) ? WAVE_BYTES / 32 : 0;
   localparam int ScaleFlits = (ScaleBytes > 32) ? ScaleBytes / 32 : 1;
-  localparam int Packets = WAVE_BYTES / PAYLOAD_BYTES;
+  // One even of a wave that is too small, so that it is the check below that stops the build.
+  localparam int Packets = (WAVE_BYTES > PAYLOAD_BYTES) ? WAVE_BYTES / PAYLOAD_BYTES : 1;
   localparam int Scales = (ScaleBytes + PAYLOAD_BYTES - 1) / PAYLOAD_BYTES;
   localparam int Places = Packets + Scales;
   // A result is a packet, or a quantised wave with its scales.

@@ -52,7 +52,7 @@ class Vectors(unittest.TestCase):
         self.assertEqual(self.hold(scin_build.PROTOTYPE), 3 * 28)
 
     def test_eight_ports(self) -> None:
-        self.assertEqual(self.hold(scin_build.EIGHT), 3 * 6)
+        self.assertEqual(self.hold(scin_build.EIGHT), 3 * 7)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ use std::fmt::Write as _;
 
 const AT: u64 = 0x1000;
 const SCALES_AT: u64 = 0x10_0000;
+/// Zeros, subnormal, infinite, a NaN that carries something, the largest.
+const F32_KINDS: [u32; 8] = [0, 1 << 31, 1, 0x807f_ffff, 0x7f80_0000, 0xff80_0000, 0x7fa0_0001, 0x7f7f_ffff];
 
 /// Numbers by chance (splitmix64).
 struct Noise(u64);
@@ -36,11 +38,7 @@ impl Noise {
         let (any, near, special) =
             (self.next(), !self.next().is_multiple_of(8), self.next().is_multiple_of(16));
         match data_type {
-            0 if special => {
-                const KINDS: [u32; 8] =
-                    [0, 1 << 31, 1, 0x807f_ffff, 0x7f80_0000, 0xff80_0000, 0x7fa0_0001, 0x7f7f_ffff];
-                KINDS[any as usize % 8].to_le_bytes().to_vec()
-            }
+            0 if special => F32_KINDS[any as usize % 8].to_le_bytes().to_vec(),
             0 if near => ((any as u32 & 0x80ff_ffff)
                 | (0x3f00_0000 + ((any >> 40) as u32 & 3) * 0x0080_0000))
                 .to_le_bytes()
@@ -122,6 +120,11 @@ impl Script {
     fn reduce(&mut self, ports: u16, data_type: u64, length: usize, masks: (u64, u64)) {
         self.tell(&format!("ports {ports} {data_type}"));
         self.vectors(ports, length, data_type);
+        if masks.0.is_power_of_two() {
+            // What passes unchanged, or would not.
+            let kinds: Vec<u8> = F32_KINDS.iter().flat_map(|kind| kind.to_le_bytes()).collect();
+            (0..ports).for_each(|port| self.memory(port, AT * u64::from(port + 1), &kinds));
+        }
         let addresses: Vec<_> = (1..=u64::from(ports)).map(|port| AT * port).collect();
         self.instruction(1, length, 12, masks, &addresses);
         // Beyond the end, too, nothing may be written.
@@ -202,6 +205,8 @@ fn main() {
     {
         script.reduce(ports, 0, 96, masks);
     }
+    // One alone, which passes unchanged: NaNs with what they carry, zeros with their sign.
+    script.reduce(8, 0, 96, (0x10, 0xef));
     script.reduce(4, 1, 130, (7, 15));
     script.reduce(4, 2, 130, (11, 3));
     for collective in [
