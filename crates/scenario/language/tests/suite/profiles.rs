@@ -1,6 +1,6 @@
 //! Measured layers.
 
-use quincunx_language::{Decoder, Launches, LayerProfile, Phase, Products};
+use quincunx_language::{Decoder, Launches, LayerProfile, Phase, Products, Source};
 
 fn h200() -> LayerProfile {
     LayerProfile::parse("h200", LayerProfile::text("h200").unwrap()).unwrap()
@@ -77,7 +77,7 @@ fn a_row_that_is_left_out_is_near_what_the_others_say() {
     errors.sort_by(f64::total_cmp);
     assert!(errors.len() > 30, "{}", errors.len());
     let (median, most) = (errors[errors.len() / 2], errors[errors.len() - 1]);
-    assert!(median < 0.03 && most < 0.12, "{median} {most}");
+    assert!(median < 0.03 && most < Source::Between.doubt(), "{median} {most}");
 }
 
 #[test]
