@@ -240,7 +240,7 @@ const SMALL: &str =
 /// A step of a small model that `changes` ask for, predicted by `design`, and its trace.
 fn step(changes: &[&str], design: &str) -> Result<(Prediction, Trace), PredictionError> {
     static WRITTEN: LazyLock<PathBuf> = LazyLock::new(|| {
-        let path = std::env::temp_dir().join(format!("quincunx-model-{}.json", std::process::id()));
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("small-model.json");
         std::fs::write(&path, SMALL).unwrap();
         path
     });
