@@ -246,7 +246,12 @@ fn switches_that_take_part_are_counted_with_their_ports_and_memory() {
     // Four switches below a fifth, four hosts each.
     let tree = needs("tree-4x4", "epic-3").unwrap();
     assert_eq!((tree.switches.len(), tree.ports), (5, 24));
-    assert_eq!(needs("scin-dgx8", "ring/scin"), Some(scin));
+    assert_eq!(needs("scin-dgx8", "ring/scin"), Some(scin.clone()));
+    // Of a pair, the memory is that of whichever needs more.
+    let nvls = needs("scin-dgx8", "nvls").unwrap();
+    assert!(nvls.memory > scin.memory);
+    let pairs = ["nvls/scin", "scin/nvls"].map(|pair| needs("scin-dgx8", pair).unwrap().memory);
+    assert_eq!(pairs, [nvls.memory; 2]);
 }
 
 #[test]
@@ -275,6 +280,7 @@ fn auto_is_one_of_those_that_change_no_result() {
     assert_eq!(all[0], "scin-inq");
     assert!(!question.candidates().contains(&all[0]), "its results are rounded");
     assert_eq!(all.len(), question.candidates().len() + 1, "each once: {all:?}");
+    assert!(["scin", "nvls", "ring", "cais"].iter().all(|name| all.iter().any(|one| one == name)), "{all:?}");
 }
 
 #[test]
@@ -284,4 +290,61 @@ fn what_is_known_of_errors_is_of_both_kinds_of_fabric() {
         assert!(doubt.figures >= 10 && (0.01..0.5).contains(&doubt.network), "{doubt:?}");
         assert_eq!((doubt.computation, Doubt::of(Source::Roofline, kind).computation), (0.0, 0.23));
     }
+}
+
+/// A step of one sequence of `prompt` tokens that then looks at 32, and two requests that come a second after each other: of 16 tokens, and of `prompt`.
+fn served(name: &str, prompt: u64, changes: &[&str]) -> Deployment {
+    let file = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.csv"));
+    std::fs::write(&file, format!("arrival_s,prompt,answer\n0,16,2\n1,{prompt},2\n")).unwrap();
+    let requests = format!("serving.requests={}", file.display());
+    let prompt = format!("inference.prompt={prompt}");
+    deployment(&[&[&*requests, &prompt, "inference.context=32"], changes].concat())
+}
+
+#[test]
+fn requests_that_meet_nobody_wait_as_long_as_a_step_of_one_sequence_takes() {
+    let known = KnownTimes::default();
+    // A prompt of 32 tokens and an answer that looks at 32 are two things.
+    let asked = served("alone", 32, &[]);
+    let question = Question::new(&asked, CATALOG, &known).unwrap();
+    // Prompts by one design and answers by another.
+    for design in ["ring", "scin/ring", "ring/scin"] {
+        let found = question.answer(design, &mut ignore_progress).unwrap();
+        let (inference, serving) = (found.inference.unwrap(), found.serving.unwrap());
+        assert_eq!(serving.first[1], inference.prefill.time(), "{design}: the longer prompt");
+        assert_eq!(serving.next[0], inference.decode.time(), "{design}");
+        let most = [&inference.prefill, &inference.decode].map(|phase| phase.share());
+        assert!(serving.share() < most[0].max(most[1]), "{design}: {} of {most:?}", serving.share());
+    }
+}
+
+#[test]
+fn requests_are_of_lengths_that_nobody_measured_each() {
+    let known = KnownTimes::default();
+    let doubt = |changes: &[&str]| {
+        let mut asked = served("doubt", 32, changes);
+        asked.inference = None;
+        let question = Question::new(&asked, CATALOG, &known).unwrap();
+        question.doubt(&question.answer("scin", &mut ignore_progress).unwrap()).computation
+    };
+    assert_eq!(doubt(&[]), Source::Between.doubt());
+    let mut without = served("doubt", 32, &[]);
+    (without.profile, without.inference) = (None, None);
+    let question = Question::new(&without, CATALOG, &known).unwrap();
+    let found = question.answer("scin", &mut ignore_progress).unwrap();
+    assert_eq!(question.doubt(&found).computation, Source::Roofline.doubt());
+}
+
+#[test]
+fn nothing_longer_than_the_longest_length_is_simulated() {
+    let known = KnownTimes::default();
+    // 32 MiB of a prompt.
+    let changes = ["network.fabric=memory-2", "split.tp=2", "inference.prompt=4096", "inference.context=1"];
+    predict(&changes, "nvls", &known).unwrap();
+    let lengths: Vec<u64> = known
+        .text()
+        .lines()
+        .filter_map(|line| line.split('\t').next()?.rsplit(' ').next()?.parse().ok())
+        .collect();
+    assert_eq!(lengths.iter().max(), Some(&(16 << 20)), "{lengths:?}");
 }
