@@ -206,6 +206,32 @@ fn what_is_saved_is_the_more_the_worse_the_baseline_and_the_better_the_design() 
     );
 }
 
+#[test]
+fn the_least_that_is_saved_has_slow_layers_a_fast_baseline_and_a_slow_design() {
+    let known = KnownTimes::default();
+    let asked = asked(&[]);
+    let question = Question::new(&asked, CATALOG, &known).unwrap();
+    let [ring, scin] = ["ring", "scin"].map(|design| question.answer(design, &mut ignore_progress).unwrap());
+    let doubt = question.doubt(&scin);
+    assert_eq!(doubt.computation, Source::Between.doubt());
+    let seconds = |time: Duration| time.as_secs_f64();
+    let share = |layers: f64, before: f64, now: f64| {
+        let all = |found: &Prediction, network: f64| {
+            let phase = &found.inference.as_ref().unwrap().decode;
+            seconds(phase.compute) * (1.0 + layers) + seconds(phase.communication) * (1.0 + network)
+        };
+        1.0 - all(&scin, now) / all(&ring, before)
+    };
+    let found = &question.saved("ring", "scin", &mut ignore_progress).unwrap()[1];
+    let expected = [
+        share(doubt.computation, -doubt.network, doubt.network),
+        share(-doubt.computation, doubt.network, -doubt.network),
+    ];
+    for (found, expected) in [found.least, found.most].into_iter().zip(expected) {
+        assert!((found - expected).abs() < 1e-6, "{found} for {expected}");
+    }
+}
+
 fn saved(least: f64, expected: f64, most: f64) -> Saved {
     Saved {
         figure: "TTFT",
