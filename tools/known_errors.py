@@ -2,7 +2,7 @@
 """How far the simulator is off what papers have published of collectives: `quincunx reproduce --json | known_errors.py`.
 
 Prints what crates/studies/sim/src/prediction/known_errors.toml has: of each kind of fabric the figures that engines have predicted (times,
-rates, ratios and shares of times of collectives; none that has set a parameter), and the relative error that nine of ten of them do not exceed.
+rates and ratios of times of collectives, of layers with theirs, and the network's share of a step; none that has set a parameter), and the relative error that nine of ten of them do not exceed.
 """
 
 import json

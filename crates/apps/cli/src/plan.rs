@@ -88,7 +88,7 @@ impl Plan {
             return Err(Failure::input(error));
         }
         let (before, now) = best(question, &all)?;
-        // What would change: the two alone.
+        // What would change: those that are near the fastest, with one key changed each time.
         let mut cases = Vec::new();
         let mut changes = Vec::new();
         for (key, value) in differences(&base[0].deployment, question.link_rate()) {
