@@ -113,7 +113,7 @@ impl Show {
                     "expected a --batch in multiples of {dp} replicas, found {batch}; choose another"
                 )));
             }
-            let training = TrainingSetup { batch, sequence: length, micro_batch: 1, overlap: true };
+            let training = TrainingSetup::new(batch, length);
             let memory = Memory::of_training(&model, &split, &training);
             (vec![("training", training_exchanges(&model, &split, &training))], memory)
         } else {

@@ -1,6 +1,7 @@
 //! What is asked of a model: answers, or iterations of training.
 
 use crate::{Phase, Split};
+use quincunx_units::ByteCount;
 use serde::Deserialize;
 
 /// What is asked of a model.
@@ -29,10 +30,17 @@ pub struct TrainingSetup {
     /// Whether replicas exchange gradients while the last backward pass goes on.
     #[serde(default = "yes")]
     pub overlap: bool,
+    /// Most bytes of gradients that they exchange together then; a layer that has more goes alone. PyTorch's `bucket_cap_mb` if not said.
+    #[serde(default = "bucket")]
+    pub fusion: ByteCount,
 }
 
 const fn one() -> u64 {
     1
+}
+
+const fn bucket() -> ByteCount {
+    ByteCount::new(25 << 20)
 }
 
 const fn yes() -> bool {
@@ -40,6 +48,11 @@ const fn yes() -> bool {
 }
 
 impl TrainingSetup {
+    /// So many sequences of so many tokens, one at a time on each replica; what a file has that says no more.
+    pub const fn new(batch: u64, sequence: u64) -> Self {
+        Self { batch, sequence, micro_batch: one(), overlap: yes(), fusion: bucket() }
+    }
+
     /// Parts of a replica's batch, one after the other.
     pub fn micro_batches(&self, split: &Split) -> u64 {
         (self.batch / u64::from(split.dp) / self.micro_batch).max(1)

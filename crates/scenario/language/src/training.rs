@@ -1,10 +1,14 @@
 //! An iteration of training: stages that take turns with microbatches, and gradients that are added up behind the last of them or beside it.
+//!
+//! Which gradients go together beside it, and when, `quincunx-workload` says, as of every model that is trained.
 
 use crate::{
     AcceleratorError, Decoder, Exchange, Group, Phase, Source, Split, Timing, TrainingSetup,
     training_exchanges,
 };
-use quincunx_units::Duration;
+use quincunx_collective::Collective;
+use quincunx_units::{ByteCount, Duration};
+use quincunx_workload::{Fusion, Pass, iterate};
 
 /// An iteration, as long as it takes.
 #[derive(Clone, PartialEq, Debug)]
@@ -25,8 +29,8 @@ pub struct TrainingTime {
     pub exchanges: Vec<(Exchange, Duration)>,
 }
 
-/// Lays an iteration out: one-forward-one-backward over all stages (Narayanan et al., 2021), then what replicas exchange, of which, if `overlap` is
-/// set, that part is hidden that fits beside the last microbatch's backward pass. `time` says how long an exchange takes.
+/// Lays an iteration out: one-forward-one-backward over all stages (Narayanan et al., 2021), then what replicas exchange: at once, or, if `overlap`
+/// is set, layer by layer from the last, as gradients become ready in the last microbatch's backward pass. `time` says how long an exchange takes.
 ///
 /// # Errors
 /// If the accelerator has no such products, or `time` has none.
@@ -64,13 +68,40 @@ pub fn train<E: From<AcceleratorError>>(
     let hop = exchanges.iter().find(|(exchange, _)| exchange.group == Group::Pipeline);
     // Messages are hidden but for those that fill and drain the pipeline.
     let bubble = waits + hop.map_or(Duration::ZERO, |(_, time)| *time * (2 * (stages - 1)));
-    let replicas = of_groups(&[Group::Data]);
-    let beside = if training.overlap { once - forward - head } else { Duration::ZERO };
-    // The gradients of a layer are there when it is done: the last layer's have nothing beside them.
-    let last = replicas / layers.max(1);
-    let exposed = if replicas > beside + last { replicas - beside } else { last.min(replicas) };
-    let exposed = if training.overlap { exposed } else { replicas };
+    let of_replicas = exchanges.iter().filter(|(exchange, _)| exchange.group == Group::Data);
+    let of_replicas: Vec<Exchange> = of_replicas.map(|(exchange, _)| *exchange).collect();
+    let (replicas, exposed) = match training.overlap {
+        false => {
+            let replicas = of_groups(&[Group::Data]);
+            (replicas, replicas)
+        }
+        true => {
+            let pass = |backward, gradient| Pass { forward: Duration::ZERO, backward, gradient };
+            let gradients: ByteCount =
+                of_replicas.iter().filter(|one| is_sum(one)).map(|one| one.bytes).sum();
+            let layer = pass((once - forward - head * 3) / layers.max(1), gradients / layers.max(1));
+            let passes = vec![layer; usize::try_from(layers).unwrap_or(usize::MAX)];
+            let fusion = Fusion { overlap: true, most: training.fusion, cycle: Duration::ZERO, copy: None };
+            let beside = iterate(&passes, &fusion, Duration::ZERO, |size| {
+                // What else replicas exchange goes in the same parts.
+                let part = |whole: ByteCount| {
+                    let bytes = u128::from(whole.bytes()) * u128::from(size.bytes());
+                    ByteCount::new((bytes / u128::from(gradients.bytes().max(1))) as u64)
+                };
+                let each = of_replicas.iter().map(|exchange| {
+                    Ok(time(&Exchange { bytes: part(exchange.bytes), ..*exchange })? * exchange.times)
+                });
+                each.sum::<Result<Duration, E>>()
+            })?;
+            (beside.communication, beside.exposed())
+        }
+    };
     Ok(TrainingTime { compute, within, bubble, replicas, exposed, source, exchanges })
+}
+
+/// Whether it adds gradients up.
+fn is_sum(exchange: &Exchange) -> bool {
+    matches!(exchange.collective, Some(Collective::AllReduce | Collective::ReduceScatter))
 }
 
 impl TrainingTime {

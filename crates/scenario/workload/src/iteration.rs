@@ -6,7 +6,28 @@
 
 use crate::Pass;
 use quincunx_scenario::Training;
-use quincunx_units::{ByteCount, Duration};
+use quincunx_units::{BitRate, ByteCount, Duration};
+
+/// Which gradients are sent when, and together with which.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fusion {
+    /// Whether gradients are sent during the backward pass; otherwise after it.
+    pub overlap: bool,
+    /// Most bytes of ready gradients that one collective sends together; a longer gradient goes alone.
+    pub most: ByteCount,
+    /// Interval at which an idle rank checks for ready gradients; zero: it sends as soon as a gradient is ready.
+    pub cycle: Duration,
+    /// Rate of copies to the host's memory before sending, and back behind it.
+    pub copy: Option<BitRate>,
+}
+
+impl Fusion {
+    /// What a scenario says of it.
+    pub const fn of(training: &Training) -> Self {
+        let Training { overlap, fusion, cycle, copy, .. } = *training;
+        Self { overlap, most: fusion, cycle, copy }
+    }
+}
 
 /// Gradients that were added up together, and when they were on the network. Times are from the beginning of the iteration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,7 +82,7 @@ const STEP_ACCESSES: u64 = 3;
 type Ready = (ByteCount, Duration);
 
 /// The gradients of layers of `passes` in the order in which they become ready. Layers without parameters have none.
-fn gradients(passes: &[Pass], training: &Training) -> Vec<Ready> {
+fn gradients(passes: &[Pass], fusion: &Fusion) -> Vec<Ready> {
     let mut now: Duration = passes.iter().map(|pass| pass.forward).sum();
     let mut gradients: Vec<Ready> = Vec::new();
     for pass in passes.iter().rev() {
@@ -69,7 +90,7 @@ fn gradients(passes: &[Pass], training: &Training) -> Vec<Ready> {
         gradients.push((pass.gradient, now));
     }
     gradients.retain(|(size, _)| size.bytes() > 0);
-    if !training.overlap {
+    if !fusion.overlap {
         gradients.iter_mut().for_each(|(_, ready)| *ready = now);
     }
     gradients
@@ -83,38 +104,43 @@ pub fn tick(time: Duration, cycle: Duration) -> Duration {
     }
 }
 
-/// An iteration with layers of `passes`, where `all_reduce` says how long the sum of so many bytes over all ranks takes.
+/// How long a step of gradient descent takes behind `passes`, on an accelerator with so much traffic to memory.
+pub fn step(passes: &[Pass], memory: BitRate) -> Duration {
+    let sum: ByteCount = passes.iter().map(|pass| pass.gradient).sum();
+    memory.time_for(sum * STEP_ACCESSES)
+}
+
+/// An iteration with layers of `passes` and a `step`, where `all_reduce` says how long the sum of so many bytes over all ranks takes.
 ///
 /// # Errors
 /// That of `all_reduce`.
 pub fn iterate<E>(
     passes: &[Pass],
-    training: &Training,
+    fusion: &Fusion,
+    step: Duration,
     mut all_reduce: impl FnMut(ByteCount) -> Result<Duration, E>,
 ) -> Result<Iteration, E> {
     let computed: Duration = passes.iter().map(|pass| pass.forward + pass.backward).sum();
-    let gradients = gradients(passes, training);
+    let gradients = gradients(passes, fusion);
     let (mut over, mut communication) = (Duration::ZERO, Duration::ZERO);
     let mut buckets = Vec::new();
     let mut waiting = gradients.as_slice();
     while let [(first, ready), others @ ..] = waiting {
-        let begin = tick(*ready, training.cycle).max(over);
+        let begin = tick(*ready, fusion.cycle).max(over);
         let (mut size, mut layers) = (*first, 1);
         for (more, ready) in others {
-            if *ready > begin || size + *more > training.fusion {
+            if *ready > begin || size + *more > fusion.most {
                 break;
             }
             size += *more;
             layers += 1;
         }
-        let copies = training.copy.map_or(Duration::ZERO, |rate| rate.time_for(size) * 2);
+        let copies = fusion.copy.map_or(Duration::ZERO, |rate| rate.time_for(size) * 2);
         let takes = all_reduce(size)? + copies;
         over = begin + takes;
         communication += takes;
         buckets.push(Bucket { size, layers, ready: *ready, begin, end: over });
         waiting = &waiting[layers..];
     }
-    let sum: ByteCount = gradients.iter().map(|(size, _)| *size).sum();
-    let step = training.gpu.memory.time_for(sum * STEP_ACCESSES);
     Ok(Iteration { time: computed.max(over) + step, compute: computed + step, communication, buckets })
 }

@@ -15,7 +15,7 @@ mod profile;
 mod roofline;
 mod transformer;
 
-pub use iteration::{Bucket, Iteration, iterate, tick};
+pub use iteration::{Bucket, Fusion, Iteration, iterate, step, tick};
 pub use layer::{Conv, Dense, Layer, Pool, Then};
 pub use model::{Model, ModelError};
 pub use profile::{Fit, KernelKind, MeasuredKernel, Profile, ProfileError};

@@ -10,6 +10,7 @@
 mod choice;
 mod curves;
 mod jobs;
+mod known;
 pub mod layer;
 mod measure;
 mod measurement;
@@ -34,11 +35,12 @@ pub use jobs::{
     JobMeasurement, JobsError, JobsMeasurement, JobsRequest, SharedLink, StreamMeasurement, measure_jobs,
     measure_jobs_with_outputs,
 };
+pub use known::KnownTimes;
 pub use measure::measure;
 pub use measurement::{LinkLoad, MeasureError, Measurement};
 pub use outputs::{Out, Outputs};
 pub use prediction::{
-    AUTO, Doubt, KnownTimes, Prediction, PredictionError, Question, Saved, Stretch, SwitchNeeds, Worth,
+    AUTO, Doubt, Prediction, PredictionError, Question, Saved, Stretch, SwitchNeeds, Worth,
 };
 pub use progress::{Progress, ProgressFn, ignore_progress};
 pub use reproduce::{ReproduceError, Reproduced, Verdict, reproduce, reproduce_curves, runs_of};

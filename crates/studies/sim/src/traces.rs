@@ -5,8 +5,8 @@
 //! message is a Broadcast from one host to another by the design that groups fall back to.
 
 use crate::progress::ProgressFn;
-use crate::times::{NoTime, Times};
-use crate::{JobsError, JobsRequest, MeasureError, Request, measure_jobs};
+use crate::times::{Times, Why};
+use crate::{JobsError, JobsRequest, KnownTimes, MeasureError, Request, measure_jobs};
 use quincunx_chakra::{Communication, Exchange, Machine, Operation, Replay, ReplayError, Trace, replay};
 use quincunx_collective::{Collective, Rank};
 use quincunx_design::Catalog;
@@ -158,7 +158,8 @@ pub fn measure_traces(
     check(&asked.scenario, traces.len())?;
     let gpu = &asked.scenario.training.gpu;
     let machine = Machine { rate: gpu.rate, memory: gpu.memory };
-    let mut times = Times::new(asked, progress);
+    let known = KnownTimes::default();
+    let mut times = Times::new(asked, "", &known, progress);
     let mut of_groups = BTreeMap::new();
     let time_of = |communication: &Communication| {
         let size = simulated_size(communication);
@@ -168,9 +169,9 @@ pub fn measure_traces(
                 if communication.members.len() == usize::from(asked.scenario.ranks()) =>
             {
                 let what = || communication.to_string();
-                times.of(collective(operation, what())?, size).map_err(|why| match why {
-                    NoTime::Run(error) => TracesError::Run { what: what(), error: Box::new(error) },
-                    NoTime::Wrong(wrong) => TracesError::Wrong { what: what(), wrong },
+                times.of(collective(operation, what())?, size).map_err(|none| match none.why {
+                    Why::Run(error) => TracesError::Run { what: what(), error: Box::new(error) },
+                    Why::Wrong(wrong) => TracesError::Wrong { what: what(), wrong },
                 })
             }
             _ => {

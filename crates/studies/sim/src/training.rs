@@ -3,11 +3,11 @@
 
 use crate::measurement::standard_error;
 use crate::progress::ProgressFn;
-use crate::times::{NoTime, Times};
-use crate::{MeasureError, Request};
+use crate::times::{NoTime, Times, Why};
+use crate::{KnownTimes, MeasureError, Request};
 use quincunx_collective::Collective;
 use quincunx_units::{BitRate, ByteCount, Duration};
-use quincunx_workload::{Iteration, Model, ModelError, iterate, passes};
+use quincunx_workload::{Fusion, Iteration, Model, ModelError, iterate, passes, step};
 
 /// What an iteration came to.
 #[derive(Clone, PartialEq, Debug)]
@@ -121,16 +121,19 @@ pub fn measure_training(
     if domains > 1 {
         return Err(TrainingError::Domains { domains });
     }
-    let mut times = Times::new(request, progress);
+    let known = KnownTimes::default();
+    let mut times = Times::new(request, "", &known, progress);
     let (ranks, training) = (scenario.ranks(), &scenario.training);
     let all_reduce = |size: ByteCount| {
-        let network = times.of(Collective::AllReduce, size).map_err(|why| match why {
-            NoTime::Run(error) => TrainingError::Run { size, error },
-            NoTime::Wrong(wrong) => TrainingError::Wrong { size, wrong },
+        let network = times.of(Collective::AllReduce, size).map_err(|NoTime { size, why }| match why {
+            Why::Run(error) => TrainingError::Run { size, error },
+            Why::Wrong(wrong) => TrainingError::Wrong { size, wrong },
         });
         network.map(|time| time + reduction(training.reduction, size, ranks))
     };
-    let iteration = iterate(&passes(&model, training), training, all_reduce)?;
+    let passes = passes(&model, training);
+    let step = step(&passes, training.gpu.memory);
+    let iteration = iterate(&passes, &Fusion::of(training), step, all_reduce)?;
     let steps = times.steps();
     let batch = training.batch.unwrap_or(model.batch);
     Ok(TrainingMeasurement { model: model.name, batch, ranks, iteration, steps })

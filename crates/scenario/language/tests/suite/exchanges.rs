@@ -12,7 +12,7 @@ fn model(name: &str) -> Decoder {
 const PROMPT: Phase = Phase::Prefill { batch: 8, length: 1024 };
 
 fn iteration(batch: u64) -> TrainingSetup {
-    TrainingSetup { batch, sequence: 2048, micro_batch: 1, overlap: false }
+    TrainingSetup { overlap: false, ..TrainingSetup::new(batch, 2048) }
 }
 
 /// Who, how, bytes and times.

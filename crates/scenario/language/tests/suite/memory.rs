@@ -7,7 +7,7 @@ fn model(name: &str) -> Decoder {
 }
 
 fn training(split: Split) -> Memory {
-    let setup = TrainingSetup { batch: 64, sequence: 2048, micro_batch: 1, overlap: true };
+    let setup = TrainingSetup::new(64, 2048);
     Memory::of_training(&model("llama2-7b"), &split, &setup)
 }
 
@@ -110,7 +110,7 @@ fn a_stage_keeps_what_its_own_layers_need() {
     assert_eq!(of(4), of(1) / 4);
     // Of two microbatches no more are under way, however many stages there are.
     let of = |batch| {
-        let setup = TrainingSetup { batch, sequence: 2048, micro_batch: 1, overlap: true };
+        let setup = TrainingSetup::new(batch, 2048);
         let split = Split { pp: 4, ..Split::default() };
         Memory::of_training(&model("llama2-7b"), &split, &setup).activations.bytes()
     };

@@ -1,10 +1,11 @@
 //! Prompts, answers and iterations, laid out.
 
+use quincunx_collective::Collective;
 use quincunx_language::{
     Accelerator, AcceleratorError, Decoder, Exchange, Group, Launches, Phase, Products, Split, Timing,
     TrainingSetup, TrainingTime, infer, train,
 };
-use quincunx_units::Duration;
+use quincunx_units::{ByteCount, Duration};
 
 /// An accelerator as its data sheet says.
 fn timing() -> Timing {
@@ -24,7 +25,7 @@ fn each(group: Group, micros: u64) -> impl Fn(&Exchange) -> Result<Duration, Acc
 }
 
 fn iteration(split: Split, overlap: bool, group: Group, micros: u64) -> TrainingTime {
-    let training = TrainingSetup { batch: 32, sequence: 2048, micro_batch: 1, overlap };
+    let training = TrainingSetup { overlap, ..TrainingSetup::new(32, 2048) };
     train(&model(), &split, &timing(), &training, each(group, micros)).unwrap()
 }
 
@@ -72,23 +73,75 @@ fn messages_are_hidden_but_for_those_that_fill_and_drain_the_pipeline() {
     assert_eq!(slow.bubble - quiet.bubble, Duration::from_micros(600));
 }
 
+/// Four replicas whose gradients take `picos` for a byte, overlapped, at most so many bytes together.
+fn overlapped(split: Split, fusion: u64, picos: u64) -> (TrainingTime, Vec<Exchange>) {
+    let split = Split { dp: 4, ..split };
+    let training = TrainingSetup { fusion: ByteCount::new(fusion), ..TrainingSetup::new(32, 2048) };
+    let mut asked = Vec::new();
+    let time = |exchange: &Exchange| {
+        asked.push(*exchange);
+        Ok::<_, AcceleratorError>(Duration::from_picos(exchange.bytes.bytes() * picos))
+    };
+    let found = train(&model(), &split, &timing(), &training, time).unwrap();
+    (found, asked)
+}
+
 #[test]
-fn gradients_are_exchanged_behind_the_last_backward_pass_or_beside_it() {
-    let split = Split { dp: 4, ..Split::default() };
-    let of = |overlap, micros| iteration(split, overlap, Group::Data, micros);
-    let behind = of(false, 1000);
+fn gradients_are_exchanged_behind_the_last_backward_pass_at_once() {
+    let behind = iteration(Split { dp: 4, ..Split::default() }, false, Group::Data, 1000);
     assert_eq!((behind.exposed, behind.replicas), (Duration::from_millis(1), Duration::from_millis(1)));
-    // Of 32 layers' gradients the last one's have nothing beside them.
-    assert_eq!(of(true, 1000).exposed, Duration::from_millis(1) / 32);
-    // A backward pass is two thirds of a microbatch's time.
-    let beside = of(true, 0).compute / 8 * 2 / 3;
-    // A little longer than that: all but the last layer's is hidden.
-    let micros = beside.as_nanos() / 1000 * 65 / 64;
-    assert_eq!(of(true, micros).exposed, Duration::from_micros(micros) / 32);
-    let long = of(true, 10_000_000);
-    let hidden = long.replicas - long.exposed;
-    let error = hidden.as_secs_f64() / beside.as_secs_f64() - 1.0;
-    assert!(error.abs() < 1e-6, "{error}");
+}
+
+#[test]
+fn gradients_beside_the_backward_pass_wait_for_nothing_but_the_last_layer() {
+    let (found, _) = overlapped(Split::default(), 0, 1);
+    assert!(found.replicas > Duration::from_millis(10));
+    let share = found.exposed.as_secs_f64() / found.replicas.as_secs_f64();
+    assert!((share * 32.0 - 1.0).abs() < 1e-6, "{share}");
+}
+
+#[test]
+fn what_is_longer_than_the_last_backward_pass_of_layers_is_waited_for() {
+    let (quick, _) = overlapped(Split::default(), 0, 0);
+    let (slow, _) = overlapped(Split::default(), 0, 1000);
+    // Two thirds of a microbatch; the output's product and the first layer to be done have nothing yet to send beside them.
+    let phase = Phase::Prefill { batch: 1, length: 2048 };
+    let layer = timing().layers(&model(), &Split::default(), phase, 32).unwrap().0 / 32 * 2;
+    let hidden = slow.replicas - slow.exposed;
+    assert_eq!(slow.compute, quick.compute);
+    assert!((hidden.as_secs_f64() / (layer * 31).as_secs_f64() - 1.0).abs() < 1e-6, "{hidden}");
+}
+
+#[test]
+fn gradients_that_are_ready_together_are_one_exchange_as_far_as_they_fit() {
+    let lengths = |fusion| {
+        let (_, asked) = overlapped(Split::default(), fusion, 1000);
+        // The first is the whole, as it is exchanged where nothing is beside it.
+        asked[1..].iter().map(|exchange| exchange.bytes).collect::<Vec<_>>()
+    };
+    let each = lengths(0);
+    assert_eq!(each.len(), 32);
+    let layer = each[0];
+    assert!(each.iter().all(|&bytes| bytes == layer));
+    let fused = lengths(4 * layer.bytes());
+    assert_eq!(fused[0], layer, "nothing else is ready");
+    assert_eq!(fused[1..8], [layer * 4; 7]);
+    assert_eq!(fused.iter().copied().sum::<ByteCount>(), layer * 32);
+}
+
+#[test]
+fn shared_optimizers_have_a_reduce_scatter_and_all_gathers_for_each_bucket() {
+    let (found, asked) = overlapped(Split { zero: 3, ..Split::default() }, 0, 1);
+    let beside = &asked[2..];
+    let of = |collective| beside.iter().filter(move |exchange| exchange.collective == Some(collective));
+    assert_eq!(of(Collective::ReduceScatter).count(), 32);
+    assert_eq!(of(Collective::AllGather).count(), 32);
+    let layer = beside[0].bytes;
+    let bytes: ByteCount = of(Collective::ReduceScatter).map(|exchange| exchange.bytes).sum();
+    let (_, fused) = overlapped(Split { zero: 3, ..Split::default() }, 4 * layer.bytes(), 1000);
+    assert_eq!(fused[2..].len(), 2 * 9, "the threshold is of gradients");
+    // Weights are asked for twice.
+    assert_eq!(found.replicas, Duration::from_picos(bytes.bytes() * 3));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use quincunx_scenario::{Gpu, Training};
 use quincunx_units::Duration;
-use quincunx_workload::{Model, Pass, iterate, passes};
+use quincunx_workload::{Fusion, Model, Pass, iterate, passes, step};
 
 /// A trillion operations and a trillion bytes a second.
 fn unit() -> Training {
@@ -77,7 +77,9 @@ fn tiles_save_what_the_kernel_and_the_stride_let_them() {
 /// Samples a second on one accelerator, with nobody to talk to.
 fn alone(name: &str) -> f64 {
     let (model, training) = (Model::find(name).unwrap(), Training::default());
-    let iteration = iterate(&passes(&model, &training), &training, |_| Ok::<_, ()>(Duration::ZERO)).unwrap();
+    let passes = passes(&model, &training);
+    let step = step(&passes, training.gpu.memory);
+    let iteration = iterate(&passes, &Fusion::of(&training), step, |_| Ok::<_, ()>(Duration::ZERO)).unwrap();
     f64::from(model.batch) / iteration.compute.as_secs_f64()
 }
 

@@ -56,6 +56,20 @@ pub enum PredictionError {
         /// What.
         what: &'static str,
     },
+    /// Its sum is wrong.
+    #[error(
+        "{collective} of {size} by {design}: expected right results, found {wrong} wrong elements; this is a fault of the engines"
+    )]
+    Wrong {
+        /// Which.
+        collective: Collective,
+        /// Its length.
+        size: ByteCount,
+        /// By which design.
+        design: String,
+        /// Elements.
+        wrong: u64,
+    },
     /// A collective has no time.
     #[error("{collective} of {size} by {design} on {fabric}: {error}")]
     Run {

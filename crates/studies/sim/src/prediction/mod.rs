@@ -4,7 +4,6 @@
 mod advice;
 mod doubt;
 mod error;
-mod known;
 mod needs;
 mod network;
 mod question;
@@ -13,7 +12,6 @@ mod trace;
 pub use advice::{Saved, Worth};
 pub use doubt::Doubt;
 pub use error::PredictionError;
-pub use known::KnownTimes;
 pub use needs::SwitchNeeds;
 pub use network::AUTO;
 pub use question::{Prediction, Question, Stretch};

@@ -1,14 +1,11 @@
 //! How long a collective takes on a network by a design.
 //!
-//! Collectives are simulated at lengths of powers of two from 1 KiB to 16 MiB (of packets 64 MiB), each once, and kept by all that decides it. Between two of them time is a
-//! line, and beyond the last one that line goes on; a test holds both against simulations of their own. Where frames may be lost or marked each length
-//! is simulated. Messages between stages, and
-//! tokens on their way to experts, take what their bytes take at the rate of an accelerator's links, and the links' latency: no engine runs.
+//! Collectives are simulated at lengths of powers of two from 1 KiB to 16 MiB (of packets 64 MiB), with lines between them and behind. Messages between
+//! stages, and tokens on their way to experts, take what their bytes take at the rate of an accelerator's links, and the links' latency: no engine runs.
 
 use super::error::PredictionError;
-use super::known::KnownTimes;
-use crate::times::{LONGEST, along, is_steady};
-use crate::{Contents, MeasureError, Outputs, ProgressFn, Request, measure};
+use crate::times::{LONGEST, NoTime, Times, Why};
+use crate::{Contents, KnownTimes, MeasureError, ProgressFn, Request};
 use quincunx_cluster::Wiring;
 use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
 use quincunx_design::{AnyDesign, Catalog};
@@ -22,9 +19,6 @@ pub const AUTO: &str = "auto";
 /// The longest one on a fabric of packets, whose rings of 16 and 32 hosts that wait for acknowledges take less a byte the longer their pieces are: 512 MiB
 /// of 16 take 89.0 ms, 89.6 as a line from 32 and 64 MiB on, 91.6 as one from 8 and 16 MiB on.
 const LONGEST_OF_PACKETS: ByteCount = ByteCount::new(64 << 20);
-
-/// The shortest vector that is simulated: shorter ones are a packet, too.
-const LEAST: ByteCount = ByteCount::new(1 << 10);
 
 /// A fabric, and what decides its times in one line.
 pub(super) struct Network {
@@ -112,34 +106,12 @@ impl Network {
             Fabric::Packet(_) => LONGEST_OF_PACKETS,
             _ => LONGEST,
         };
-        let mut simulated = |size: ByteCount| self.simulated(&request, size, known, &mut *progress);
-        let bytes = exchange.bytes.bytes().max(LEAST.bytes());
-        if !is_steady(&request) || (bytes.is_power_of_two() && bytes <= longest.bytes()) {
-            return simulated(ByteCount::new(bytes));
-        }
-        let upper = ByteCount::new(bytes.checked_next_power_of_two().unwrap_or(u64::MAX)).min(longest);
-        let lower = upper / 2;
-        Ok(along([(lower, simulated(lower)?), (upper, simulated(upper)?)], ByteCount::new(bytes)))
-    }
-
-    /// How long a request takes at a length, unless that is known.
-    fn simulated(
-        &self,
-        request: &Request,
-        size: ByteCount,
-        known: &KnownTimes,
-        progress: ProgressFn<'_>,
-    ) -> Result<Duration, PredictionError> {
-        let design = request.design.name();
-        let key = format!("{} {design} {} {}", self.key, request.collective, size.bytes());
-        if let Some(time) = known.get(&key) {
-            return Ok(time);
-        }
-        let request = Request { size, ..request.clone() };
-        let measured = measure(&request, Outputs::default(), progress);
-        let time = measured.map_err(|error| self.no_run(&request, size, error))?.time;
-        known.set(key, time);
-        Ok(time)
+        let mut times = Times::new(&request, &self.key, known, progress);
+        let time = times.between(collective, exchange.bytes, longest);
+        time.map_err(|NoTime { size, why }| match why {
+            Why::Run(error) => self.no_run(&request, size, error),
+            Why::Wrong(wrong) => PredictionError::Wrong { collective, size, design: design.into(), wrong },
+        })
     }
 
     /// What a message takes by the rate of its sender's links: from one end to the other, by a switch.

@@ -2,10 +2,9 @@
 
 use super::doubt::Doubt;
 use super::error::PredictionError;
-use super::known::KnownTimes;
 use super::needs::SwitchNeeds;
 use super::network::{AUTO, Network};
-use crate::ProgressFn;
+use crate::{KnownTimes, ProgressFn};
 use quincunx_design::Catalog;
 use quincunx_language::{
     Decoder, Deployment, Exchange, Group, Inference, IterationTime, Phase, Request as Asked, Served, Source,

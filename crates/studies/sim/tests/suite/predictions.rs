@@ -89,6 +89,40 @@ fn another_link_another_design_and_another_length_are_not_the_same() {
     assert!(others.iter().all(|&other| other > base), "{base} {others:?}");
 }
 
+/// A step of TRAINING, whose replicas exchange as `zero` says.
+fn trained(changes: &[&str], known: &KnownTimes) -> Duration {
+    let mut document = Document::parse("file", TRAINING).unwrap();
+    for change in changes {
+        document.set(&change.parse::<Override>().unwrap()).unwrap();
+    }
+    let deployment = Deployment::read("file", &document).unwrap();
+    let question = Question::new(&deployment, CATALOG, known).unwrap();
+    question.answer("ring", &mut ignore_progress).unwrap().training.unwrap().replicas
+}
+
+#[test]
+fn what_is_known_of_one_collective_says_nothing_of_another() {
+    let known = KnownTimes::default();
+    let shared = ["split.zero=0", "split.zero=1"].map(|zero| trained(&[zero], &known));
+    assert_eq!(shared[1], trained(&["split.zero=1"], &KnownTimes::default()));
+    // A sum and its two halves carry as much, in steps of their own.
+    assert_ne!(shared[0], shared[1]);
+}
+
+#[test]
+fn where_frames_may_be_lost_each_length_is_simulated() {
+    let known = KnownTimes::default();
+    let lossy = [
+        "network.set.loss.probability=0.001%",
+        "model=llama3.2-1b",
+        "split.tp=8",
+        "scale_up.set.accelerators=8",
+    ];
+    trained(&lossy, &known);
+    let of_the_network = known.text().lines().filter(|line| line.contains("probability")).count();
+    assert_eq!(of_the_network, 1, "no line between two lengths");
+}
+
 #[test]
 fn prompts_may_run_by_one_design_and_answers_by_another() {
     let known = KnownTimes::default();
@@ -251,6 +285,7 @@ fn a_design_is_worth_it_if_one_time_surely_falls_enough_and_not_if_none_can() {
         [Worth::Yes, Worth::Unsure, Worth::No]
     );
     assert_eq!(Worth::of(&[saved(0.05, 0.05, 0.05)], 0.05), Worth::Yes);
+    assert_eq!(Worth::of(&[saved(0.01, 0.06, 0.09)], 0.05), Worth::Unsure);
 }
 
 #[test]

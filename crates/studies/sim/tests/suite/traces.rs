@@ -300,6 +300,13 @@ fn an_iteration_of_replicas_written_as_a_trace_ends_with_their_gradients() {
 }
 
 #[test]
+fn weights_that_are_asked_for_twice_are_gathered_twice_in_a_trace() {
+    let (_, trace) = step(&[&TRAINING[..], &["split.zero=3"]].concat(), "ring").unwrap();
+    let of = |name: &str| trace.nodes.iter().filter(|node| node.name.starts_with(name)).count();
+    assert_eq!((of("reduce_scatter"), of("all_gather")), (1, 2));
+}
+
+#[test]
 fn what_a_trace_of_one_group_cannot_say_is_refused() {
     for (base, changes, what) in [
         (&TRAINING[..], &["training.overlap=true"][..], "beside the backward pass"),

@@ -49,6 +49,20 @@ fn a_long_bucket_is_simulated_whole_where_frames_may_be_lost() {
 }
 
 #[test]
+fn all_steps_of_its_simulations_are_counted() {
+    let found = train(&["train.fusion=4MiB", "train.overlap=false"], "ring");
+    let mut sizes: Vec<_> = found.iteration.buckets.iter().map(|bucket| bucket.size).collect();
+    sizes.sort();
+    sizes.dedup();
+    assert!(sizes.len() > 3);
+    let steps = |size: &_| {
+        let alone = Request { size: *size, ..asked(&[], "ring") };
+        measure(&alone, Outputs::default(), &mut ignore_progress).unwrap().steps
+    };
+    assert_eq!(found.steps, sizes.iter().map(steps).sum::<u64>());
+}
+
+#[test]
 fn a_faster_switch_shows_only_as_far_as_computation_does_not_hide_it() {
     // Two ranks' ring carries no more than a switch does.
     let four = "topology=star-4";

@@ -34,11 +34,11 @@ impl KnownTimes {
         self.len() == 0
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<Duration> {
+    pub(crate) fn get(&self, key: &str) -> Option<Duration> {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(key).copied()
     }
 
-    pub(super) fn set(&self, key: String, time: Duration) {
+    pub(crate) fn set(&self, key: String, time: Duration) {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(key, time);
     }
 }
