@@ -1,7 +1,10 @@
-//! The program that hands an interface's frames to XDP sockets: a map of the sockets by receive queue, six instructions, and what attaches
-//! them to the interface. All three are files: they go when they are closed, and so when the process ends, however it does.
+//! Programs that an interface asks about each frame, and what attaches them: one hands frames to XDP sockets, by a map of the sockets by receive
+//! queue; one loses a share of them, for tests and measurements. All are files: they go when they are closed, and so when the process ends, however
+//! it does.
 
 use nix::libc;
+use quincunx_units::Probability;
+use std::ffi::CStr;
 use std::io;
 use std::mem::{size_of, size_of_val};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -17,9 +20,6 @@ const ATTACH_XDP: u32 = 37;
 
 /// The program understands frames in several pieces.
 const HAS_FRAGMENTS: u32 = 1 << 5;
-
-/// What `ip link` and `bpftool` show.
-const NAME: &[u8; 16] = b"quincunx_ports\0\0";
 
 /// Where the program runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -118,7 +118,6 @@ impl SocketMap {
 /// Loads the program that redirects each frame to the socket of its queue, and drops those of queues that have none: no frame is the
 /// kernel's.
 pub fn load(map: &SocketMap, fragments: bool) -> io::Result<OwnedFd> {
-    let instruction = |code, registers, immediate| Instruction { code, registers, offset: 0, immediate };
     let program = [
         // r2 = context->rx_queue_index, a word at 16
         Instruction { offset: 16, ..instruction(0x61, 0x12, 0) },
@@ -132,15 +131,44 @@ pub fn load(map: &SocketMap, fragments: bool) -> io::Result<OwnedFd> {
         // return r0
         instruction(0x95, 0, 0),
     ];
+    load_program(&program, *b"quincunx_ports\0\0", if fragments { HAS_FRAGMENTS } else { 0 })
+}
+
+/// Loads the program that drops so many of all frames, each for itself, and leaves the others to the kernel. It takes frames in one piece: an
+/// interface of a pair that is asked by it has its peer cut what is longer than a frame beforehand, so that no burst is lost as a whole.
+pub fn load_loss(probability: Probability) -> io::Result<OwnedFd> {
+    let all = f64::from(u32::MAX);
+    let program = [
+        // r0 = bpf_get_prandom_u32()
+        instruction(0x85, 0, 7),
+        // below so many of all 2^32 the frame is dropped
+        Instruction { offset: 2, ..instruction(0xa6, 0, (probability.value() * all) as u32 as i32) },
+        // return XDP_PASS
+        instruction(0xb7, 0, 2),
+        instruction(0x95, 0, 0),
+        // return XDP_DROP
+        instruction(0xb7, 0, 1),
+        instruction(0x95, 0, 0),
+    ];
+    load_program(&program, *b"quincunx_loss\0\0\0", 0)
+}
+
+const fn instruction(code: u8, registers: u8, immediate: i32) -> Instruction {
+    Instruction { code, registers, offset: 0, immediate }
+}
+
+/// Loads instructions under the name that `ip link` and `bpftool` show.
+fn load_program(program: &[Instruction], name: [u8; 16], flags: u32) -> io::Result<OwnedFd> {
+    const LICENSE: &CStr = c"Apache-2.0";
     let mut load = NewProgram {
         kind: XDP_PROGRAM,
         count: program.len() as u32,
         instructions: program.as_ptr() as u64,
-        license: c"Apache-2.0".as_ptr() as u64,
+        license: LICENSE.as_ptr() as u64,
         log: [0; 4],
         kernel: 0,
-        flags: if fragments { HAS_FRAGMENTS } else { 0 },
-        name: *NAME,
+        flags,
+        name,
         interface: 0,
         attach: ATTACH_XDP,
     };

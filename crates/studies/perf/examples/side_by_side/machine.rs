@@ -13,6 +13,8 @@ pub(crate) struct Machine {
     processors: usize,
     /// Kernel release.
     kernel: String,
+    /// How its TCP tells congestion.
+    tcp: String,
     /// Processes that ran or waited for a processor in the last minute before the run: work beside it.
     load: String,
 }
@@ -30,13 +32,14 @@ pub(crate) fn describe() -> Machine {
             .unwrap_or_else(|| std::env::consts::ARCH.into()),
         processors: std::thread::available_parallelism().map_or(1, usize::from),
         kernel: text("/proc/sys/kernel/osrelease").trim().into(),
+        tcp: text("/proc/sys/net/ipv4/tcp_congestion_control").trim().into(),
         load: text("/proc/loadavg").split(' ').next().unwrap_or_default().into(),
     }
 }
 
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { processor, processors, kernel, load } = self;
-        write!(f, "{processors} x {processor}, Linux {kernel}, load {load} before the run")
+        let Self { processor, processors, kernel, tcp, load } = self;
+        write!(f, "{processors} x {processor}, Linux {kernel}, TCP {tcp}, load {load} before the run")
     }
 }

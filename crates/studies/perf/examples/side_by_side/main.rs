@@ -8,6 +8,7 @@
 //! `cargo build --release -p quincunx-cli -p quincunx-perf --bins --examples && target/release/examples/side_by_side`
 
 mod contender;
+mod loss;
 mod machine;
 mod peers;
 mod summary;
@@ -22,7 +23,7 @@ use quincunx_netns as netns;
 use quincunx_perf::launch::{ChildArguments, LinkKind, Processes};
 use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks};
 use quincunx_scenario::Scenario;
-use quincunx_units::{BitRate, ByteCount};
+use quincunx_units::{BitRate, ByteCount, Probability};
 use serde_json::json;
 use std::error::Error;
 use std::path::PathBuf;
@@ -46,6 +47,9 @@ struct Arguments {
     /// Bytes of a rank's FP32 vector, multiples of 4; 0 is a barrier
     #[arg(long, value_delimiter = ',', default_value = "0,4KiB,1MiB,16MiB")]
     sizes: Vec<ByteCount>,
+    /// Share of frames that every link loses, each way, of whomever they are: 1%; MTU of up to 3000. Without it nothing looks at frames
+    #[arg(long)]
+    loss: Option<Probability>,
     /// How often each contender has its turn
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
@@ -98,6 +102,13 @@ impl Arguments {
                 format!("expected sizes in whole FP32 numbers, found {odd}; use a multiple of 4").into()
             );
         }
+        if let (Some(_), Some(mtu)) = (self.loss, self.mtu.iter().find(|&&mtu| mtu > loss::LONGEST_MTU)) {
+            return Err(format!(
+                "expected an MTU of up to {} with --loss, found {mtu}; such frames come in several pieces",
+                loss::LONGEST_MTU
+            )
+            .into());
+        }
         if let Err(why) = netns::available() {
             println!("skipped side by side: {why}");
             return Ok(true);
@@ -131,7 +142,7 @@ impl Arguments {
         let mut complaints = Vec::new();
         for &ranks in &self.ranks {
             for &mtu in &self.mtu {
-                let link = FabricLinks { ranks, rate: self.rate.0, mtu };
+                let link = FabricLinks { ranks, rate: self.rate.0, mtu, loss: self.loss };
                 let samples = self.measure(link, &program, &peers, &contenders, &mut complaints)?;
                 for of in Summary::of(link, &samples) {
                     println!("{of}");
@@ -169,6 +180,12 @@ impl Arguments {
         let shape = Shape::for_ranks("star", link.ranks)?;
         let kind = LinkKind::Netns { rate: link.rate, mtu: link.mtu };
         let mut fabric = Processes::start(&shape, kind, program, ChildArguments::default(), None)?;
+        let namespaces = fabric.namespaces().ok_or("expected namespaces")?;
+        let _losing = self
+            .loss
+            .map(|loss| loss::lose(namespaces, loss))
+            .transpose()
+            .map_err(|error| error as Box<dyn Error>)?;
         let mut samples = Vec::new();
         for round in 0..self.rounds {
             let mut order = contenders.to_vec();

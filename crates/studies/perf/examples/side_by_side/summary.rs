@@ -1,6 +1,6 @@
 //! What all turns come to: medians over the rounds, and shares of what the links could carry.
 
-use quincunx_units::{BitRate, ByteCount};
+use quincunx_units::{BitRate, ByteCount, Probability};
 use serde::Serialize;
 use std::fmt;
 
@@ -15,15 +15,18 @@ pub(crate) struct FabricLinks {
     pub(crate) rate: Option<BitRate>,
     /// MTU in bytes.
     pub(crate) mtu: u16,
+    /// Share of frames that every link loses, each way.
+    pub(crate) loss: Option<Probability>,
 }
 
 impl fmt::Display for FabricLinks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { ranks, rate, mtu } = self;
+        let Self { ranks, rate, mtu, loss } = self;
         match rate {
             Some(rate) => write!(f, "{ranks} ranks, {rate}, MTU {mtu}"),
             None => write!(f, "{ranks} ranks, unlimited, MTU {mtu}"),
-        }
+        }?;
+        loss.map_or(Ok(()), |loss| write!(f, ", loss {loss}"))
     }
 }
 
@@ -78,6 +81,7 @@ pub(crate) struct Summary {
     ranks: u16,
     rate_Mbps: Option<f64>,
     mtu: u16,
+    loss: Option<f64>,
     size: u64,
     rounds: usize,
     /// Of a repetition's mean time at the slowest rank.
@@ -127,6 +131,7 @@ impl Summary {
             ranks: link.ranks,
             rate_Mbps: rate,
             mtu: link.mtu,
+            loss: link.loss.map(Probability::value),
             size,
             rounds: turns().count(),
             mean_us,
@@ -144,11 +149,27 @@ impl Summary {
 
 /// The header of the table that summaries print as.
 pub(crate) fn table_header() -> String {
-    let line = |cells: [&str; 15]| {
-        let [contender, ranks, rate, mtu, size, median, p99, mean, min, max, algbw, link, ring, rank, switch] =
-            cells;
+    let line = |cells: [&str; 16]| {
+        let [
+            contender,
+            ranks,
+            rate,
+            mtu,
+            loss,
+            size,
+            median,
+            p99,
+            mean,
+            min,
+            max,
+            algbw,
+            link,
+            ring,
+            rank,
+            switch,
+        ] = cells;
         format!(
-            "{contender:<13} {ranks:>5} {rate:>9} {mtu:>5} {size:>8} {median:>10} {p99:>10} {mean:>10} {min:>10} {max:>10} {algbw:>9} {link:>7} {ring:>7} {rank:>10} {switch:>10}"
+            "{contender:<13} {ranks:>5} {rate:>9} {mtu:>5} {loss:>5} {size:>8} {median:>10} {p99:>10} {mean:>10} {min:>10} {max:>10} {algbw:>9} {link:>7} {ring:>7} {rank:>10} {switch:>10}"
         )
     };
     let names = [
@@ -156,6 +177,7 @@ pub(crate) fn table_header() -> String {
         "ranks",
         "rate",
         "mtu",
+        "loss",
         "size",
         "median",
         "p99",
@@ -169,8 +191,8 @@ pub(crate) fn table_header() -> String {
         "switch cpu",
     ];
     let units = [
-        "", "", "(Mbit/s)", "(B)", "", "(us)", "(us)", "(us)", "(us)", "(us)", "(Mbit/s)", "rate", "bound",
-        "(us)", "(us)",
+        "", "", "(Mbit/s)", "(B)", "", "", "(us)", "(us)", "(us)", "(us)", "(us)", "(Mbit/s)", "rate",
+        "bound", "(us)", "(us)",
     ];
     format!("{}\n{}", line(names), line(units))
 }
@@ -183,10 +205,11 @@ impl fmt::Display for Summary {
         let size = if barrier { "barrier".into() } else { ByteCount::new(self.size).to_string() };
         let algbw = if barrier { "-".into() } else { format!("{:.1}", self.algbw_Mbps) };
         let Self { contender, ranks, mtu, mean_us, .. } = self;
+        let loss = self.loss.map_or("-".into(), |loss| format!("{}%", loss * 100.0));
         let switch = self.switch_processor_us.map_or("-".into(), |time| format!("{:.1}", time.median));
         write!(
             f,
-            "{contender:<13} {ranks:>5} {rate:>9} {mtu:>5} {size:>8} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {algbw:>9} {:>7} {:>7} {:>10.1} {switch:>10}",
+            "{contender:<13} {ranks:>5} {rate:>9} {mtu:>5} {loss:>5} {size:>8} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {algbw:>9} {:>7} {:>7} {:>10.1} {switch:>10}",
             self.median_us.median,
             self.p99_us.median,
             mean_us.median,
@@ -203,7 +226,8 @@ impl fmt::Display for Summary {
 mod tests {
     use super::*;
 
-    const LINK: FabricLinks = FabricLinks { ranks: 8, rate: BitRate::new(500_000_000), mtu: 1500 };
+    const LINK: FabricLinks =
+        FabricLinks { ranks: 8, rate: BitRate::new(500_000_000), mtu: 1500, loss: None };
 
     fn sample(contender: Contender, bytes: u64, mean_us: f64) -> Sample {
         Sample {
