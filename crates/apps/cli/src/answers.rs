@@ -45,7 +45,7 @@ impl Answers {
             });
             progress.inc(1);
             match found {
-                Err(error) if error.is_stop() => Err(error),
+                Err(error) if error.is_stop() || error.is_wrong() => Err(error),
                 // Others are answered all the same: whoever has asked for this one says what that means.
                 found => Ok(found),
             }
@@ -57,7 +57,10 @@ impl Answers {
         };
         let interrupted = run_all(runs.to_vec(), stop, run, stopped, done);
         progress.finish_and_clear();
-        answers.interrupted = interrupted.map_err(Failure::input)?;
+        answers.interrupted = interrupted.map_err(|error| match error.is_wrong() {
+            true => Failure::Wrong(error.to_string()),
+            false => Failure::input(error),
+        })?;
         Ok(answers)
     }
 

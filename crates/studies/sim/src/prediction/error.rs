@@ -87,6 +87,11 @@ pub enum PredictionError {
 }
 
 impl PredictionError {
+    /// Whether a design has added up wrongly.
+    pub const fn is_wrong(&self) -> bool {
+        matches!(self, Self::Wrong { .. })
+    }
+
     /// Whether somebody has stopped it.
     pub fn is_stop(&self) -> bool {
         matches!(self, Self::Run { error, .. } if matches!(**error, MeasureError::Stopped(_)))

@@ -351,6 +351,10 @@ fn what_is_known_of_errors_is_of_both_kinds_of_fabric() {
         assert!(doubt.figures >= 10 && (0.01..0.5).contains(&doubt.network), "{doubt:?}");
         assert_eq!((doubt.computation, Doubt::of(Source::Roofline, kind).computation), (0.0, 0.23));
     }
+    // Nobody has published collectives of memory fabrics but CAIS and SCIN; of packets there are EPIC's tables.
+    let [memory, packets] =
+        [FabricKind::Memory, FabricKind::Tree].map(|kind| Doubt::of(Source::Measured, kind).figures);
+    assert!(2 * memory < packets, "{memory} and {packets}");
 }
 
 /// A step of one sequence of `prompt` tokens that then looks at 32, and two requests that come a second after each other: of 16 tokens, and of `prompt`.
