@@ -342,6 +342,7 @@ fn add_bf16(target: &mut [u8], source: &[u8]) {
 }
 
 /// What `vfpclassps` looks for: either kind of NaN (bits 0 and 7), and subnormal numbers (bit 5).
+#[cfg(target_arch = "x86_64")]
 const NAN_OR_SUBNORMAL: i32 = 0b1010_0001;
 
 /// The bits of a vector of bfloat16 numbers, for which there is no instruction because none is needed.
@@ -354,6 +355,7 @@ fn bits_of(vector: core::arch::x86_64::__m512bh) -> core::arch::x86_64::__m512i 
 }
 
 /// Bytes as little-endian words, which compile to one load of a vector.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn words<const WORDS: usize>(bytes: &[u8]) -> [i64; WORDS] {
     let (eights, _) = bytes.as_chunks::<8>();
@@ -361,6 +363,7 @@ fn words<const WORDS: usize>(bytes: &[u8]) -> [i64; WORDS] {
 }
 
 /// The opposite: one store.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn put<const WORDS: usize>(bytes: &mut [u8], words: [i64; WORDS]) {
     for (eight, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {

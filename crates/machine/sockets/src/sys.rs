@@ -212,8 +212,11 @@ impl Receiver {
 /// All that they point to must be there, and nobody else's, during the call.
 unsafe fn send_messages(socket: BorrowedFd<'_>, messages: &mut [libc::mmsghdr]) -> io::Result<usize> {
     let (first, count) = (messages.as_mut_ptr(), messages.len());
-    // SAFETY: `first` is the first of `count` headers; what these point to the caller vouches for.
-    let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), first, count as _, libc::MSG_DONTWAIT) };
+    // Not by the C library's `sendmmsg`: musl's makes a system call for each message.
+    // SAFETY: `first` is the first of `count` headers; what these point to the caller vouches for. Where musl's headers and control
+    // messages have padding beside lengths that the kernel takes to be longer, it is zero, as all of them was at first.
+    let sent =
+        unsafe { libc::syscall(libc::SYS_sendmmsg, socket.as_raw_fd(), first, count, libc::MSG_DONTWAIT) };
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
 }
 

@@ -30,7 +30,7 @@ unsafe fn ask<const WORDS: usize>(
     let mut request = request(name);
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
     // SAFETY: the pointer is to an `ifreq` that lives for the call, as do the words that it points to, as many as the caller vouches for.
-    let status = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
+    let status = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(words) }
 }
 

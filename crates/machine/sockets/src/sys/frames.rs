@@ -201,7 +201,7 @@ pub(super) fn request(name: &str) -> libc::ifreq {
 pub fn interface_mtu(socket: BorrowedFd<'_>, name: &str) -> io::Result<usize> {
     let mut request = request(name);
     // SAFETY: the pointer is to an `ifreq` that lives for the call, which is what SIOCGIFMTU reads and writes.
-    let status = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) };
+    let status = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU as _, &raw mut request) };
     if status < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -218,7 +218,7 @@ pub fn open_tap(pattern: &str) -> io::Result<(File, String)> {
     let mut request = request(pattern);
     request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
     // SAFETY: the pointer is to an `ifreq` that lives for the call, which is what TUNSETIFF reads and writes.
-    let status = unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF, &raw mut request) };
+    let status = unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF as _, &raw mut request) };
     if status < 0 {
         return Err(io::Error::last_os_error());
     }
