@@ -63,6 +63,18 @@ test-pages: ## The pages' commands by an optimised program, the tables that take
 test-wheel: ## The wheels of the Python package and of the command in an empty environment, and how large they are (a release build)
 	$(PYTHON) tools/wheel.py
 
+.PHONY: release
+release: ## What is handed out, for x86-64 and aarch64: target/release-VERSION (Debian, rustup; half an hour)
+	$(PYTHON) tools/python_environment.py tools/release/requirements.txt tools/release
+
+.PHONY: release-twice
+release-twice: ## The same in two folders, compared to the bit (twice as long; a tree without changes)
+	$(PYTHON) tools/python_environment.py tools/release/requirements.txt tools/release twice
+
+.PHONY: test-release
+test-release: ## The Debian package in a bare Debian: installed, an AllReduce through its units, purged (root; apt-get install mmdebstrap iproute2 systemd)
+	$(PYTHON) tools/release/installed.py -v
+
 .PHONY: synth-rtl
 synth-rtl: ## Resources of the hardware by number of ports, through Yosys (about sixteen minutes of one core)
 	$(PYTHON) rtl/bench/synthesise.py

@@ -1,7 +1,7 @@
 """A machine of namespaces on which systemd runs as its first process, with units and files of a test: gone with the test, however that ends.
 
-Its root is this machine's, with all that is written kept in memory. It has processes, network, mounts and control groups of its own, and of
-systemd's units only those that it is given. Needs root, systemd and iproute2.
+Its root is this machine's, or a folder with another system, with all that is written kept in memory. It has processes, network, mounts and
+control groups of its own. Of this machine's units it has only those that it is given. Needs root, systemd and iproute2.
 """
 
 import os
@@ -13,20 +13,22 @@ from pathlib import Path
 # What the units wait for, as far as it is not theirs; and what is asked for, which no other machine has.
 TARGETS = ("sysinit", "basic", "shutdown", "network-online", "multi-user", "quincunx-machine")
 
-# Begins in the control group of the machine. $1 is an empty folder, $2 has what to lay over the root, $3 is the program.
+# Begins in the control group of the machine. $1 is an empty folder, $2 has what to lay over the root, $3 is the program that is put there, or
+# nothing, $4 the root.
 INSIDE = r"""
 set -e
 mount --make-rprivate /
 mount -t tmpfs tmpfs "$1"
 mkdir "$1/upper" "$1/work" "$1/root"
-mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root"
+mount -t overlay overlay -o "lowerdir=$4,upperdir=$1/upper,workdir=$1/work" "$1/root"
 root=$1/root
 mount -t proc proc "$root/proc"
 mount -t sysfs sysfs "$root/sys"
 mount -t cgroup2 cgroup2 "$root/sys/fs/cgroup"
-for folder in run tmp dev var/lib var/log etc/systemd/system usr/lib/systemd/system usr/lib/systemd/system-generators; do
-  mount -t tmpfs tmpfs "$root/$folder"
-done
+hidden="run tmp dev"
+# What is this machine's own.
+[ "$4" != / ] || hidden="$hidden var/lib var/log etc/systemd/system usr/lib/systemd/system usr/lib/systemd/system-generators"
+for folder in $hidden; do mount -t tmpfs tmpfs "$root/$folder"; done
 mkdir "$root/dev/pts" "$root/dev/shm" "$root/dev/net"
 while read -r name major minor; do mknod -m 666 "$root/dev/$name" c "$major" "$minor"; done <<END
 null 1 3
@@ -39,8 +41,11 @@ net/tun 10 200
 END
 mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts"
 ln -s pts/ptmx "$root/dev/ptmx"
-touch "$root/dev/console" "$root/usr/local/bin/quincunx"
-mount --bind "$3" "$root/usr/local/bin/quincunx"
+touch "$root/dev/console"
+if [ -n "$3" ]; then
+  touch "$root/usr/local/bin/quincunx"
+  mount --bind "$3" "$root/usr/local/bin/quincunx"
+fi
 cp -r "$2/." "$root/"
 ip link set lo up
 cd "$root"
@@ -82,9 +87,9 @@ def control_groups() -> Path:
 
 
 class Machine:
-    """One of them, until it is closed. `files` are texts by their paths."""
+    """One of them, until it is closed. `files` are texts by their paths. Without a program the root may bring one."""
 
-    def __init__(self, program: Path, files: dict[str, str]) -> None:
+    def __init__(self, program: Path | None, files: dict[str, str], root: Path = Path("/")) -> None:
         empty, laid = (tempfile.mkdtemp(prefix="quincunx-machine-") for _ in range(2))
         units = {f"usr/lib/systemd/system/{name}.target": f"[Unit]\nDescription={name}\nDefaultDependencies=no\n" for name in TARGETS}
         for path, text in {**units, **files}.items():
@@ -94,7 +99,7 @@ class Machine:
         self.log = Path(laid, "machine.log")
         group = control_groups() / f"quincunx-test-{os.getpid()}"
         self.outside = subprocess.Popen(
-            ["bash", "-c", OUTSIDE, "outside", group, empty, laid, program],
+            ["bash", "-c", OUTSIDE, "outside", group, empty, laid, program or "", root],
             env={**os.environ, "INSIDE": INSIDE},
             text=True,
             stdin=subprocess.PIPE,

@@ -21,7 +21,7 @@ ROOT = program.ROOT
 
 # Other tests hold the blocks of these to the code, byte by byte.
 HELD_ELSEWHERE = ("docs/demo.md", "docs/keys.md", "docs/wire.md", "docs/papers.md")
-FOREIGN = "cargo cp export for ip make mkdir mpirun mv openssl printf promtool python3 sqlite3 sysctl systemctl torchrun"
+FOREIGN = "cargo cp dpkg export for ip make mkdir mpirun mv openssl printf promtool python3 sqlite3 sysctl systemctl torchrun"
 # Of these, those that run here as ours do, and those of which it is looked up whether what they name is there. Others have a note.
 RUN = ("cp", "for", "mkdir", "mv", "openssl", "printf")
 LOOKED_UP = ("cargo", "make", "python3")
