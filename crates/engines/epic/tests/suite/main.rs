@@ -1,5 +1,8 @@
 //! The tests of this room, as one program: each file is linked once, not by itself.
 
+#[path = "../../examples/answers/lines.rs"]
+mod lines;
+
 mod comm_lib;
 mod common;
 mod context;
@@ -12,3 +15,4 @@ mod plan;
 mod rate_synchronisation;
 mod standard_verbs;
 mod transmit_slot;
+mod vectors;

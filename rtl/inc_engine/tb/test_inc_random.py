@@ -1,0 +1,40 @@
+"""Random groups with frames on all ports at once, losses, copies and ports that rest: the hardware does what the engine does when it is told the
+same frames in the order of the hardware's decisions. INC_ENGINE_LONG=1 runs many; INC_ENGINE_SEED is another beginning."""
+
+import os
+import unittest
+
+import inc_build
+import rtl_tools
+from inc_bench import Run, Step, hold, random_cases, simulate
+
+LONG = os.environ.get("INC_ENGINE_LONG") == "1"
+SEED = int(os.environ.get("INC_ENGINE_SEED", "7"))
+# Frames that are far apart, close, and as close as ports allow; ports that take every beat, and that rest.
+SETTINGS = (["pace 8 30", "stall 0"], ["pace 4 8", "stall 30"], ["pace 0 3", "stall 0"])
+
+
+def run_all(program, told: list[list[Step]]) -> list[tuple[list[Step], Run]]:
+    lines = []
+    for number, case in enumerate(told):
+        lines += [*SETTINGS[number % len(SETTINGS)], f"seed {SEED + number}", *(step.told for step in case), "run"]
+    return list(zip(told, simulate(program, lines), strict=True))
+
+
+@rtl_tools.programs("verilator", "g++", "make", "cargo")
+class Random(unittest.TestCase):
+    turn = 3
+
+    def test_groups_of_eight_ports(self) -> None:
+        decided, lost = 0, 0
+        for case, run in run_all(inc_build.simulator(inc_build.EIGHT), random_cases(SEED, 120 if LONG else 6, inc_build.EIGHT)):
+            hold(self, case, run)
+            lost += len(run.lost)
+            decided += len(run.decided)
+        self.assertGreater(decided, 200)
+        # Only where control frames come faster than the switch decides.
+        self.assertLess(lost, decided)
+
+
+if __name__ == "__main__":
+    unittest.main()
