@@ -233,7 +233,8 @@ module port_sender #(
   end
 
   // Beats of the frame: what is left of the one before, the payload, the CRC behind it.
-  logic [58*8-1:0] rest_q;
+  // Up to 58 bytes of payload and the CRC.
+  logic [62*8-1:0] rest_q;
   logic            tail_q;
   logic [6:0]      tail_left_q;
   logic [1023:0]   whole;
@@ -265,7 +266,7 @@ module port_sender #(
   always_ff @(posedge clk_i) begin
     if (advance && made_valid_q) begin
       tail_left_q <= 7'(ends - 8'd64);
-      rest_q      <= (made_q == Headers) ? made_bytes_q : whole[512+:58*8];
+      rest_q      <= (made_q == Headers) ? {32'd0, made_bytes_q} : whole[512+:62*8];
     end
   end
 endmodule

@@ -7,6 +7,7 @@ import unittest
 import inc_build
 import rtl_tools
 from inc_bench import Run, Step, hold, random_cases, simulate
+from inc_frames import ALL_REDUCE, SEND_ONLY_IMMEDIATE, frame
 
 LONG = os.environ.get("INC_ENGINE_LONG") == "1"
 SEED = int(os.environ.get("INC_ENGINE_SEED", "7"))
@@ -34,6 +35,14 @@ class Random(unittest.TestCase):
         self.assertGreater(decided, 200)
         # Only where control frames come faster than the switch decides.
         self.assertLess(lost, decided)
+
+    def test_a_control_message_with_a_whole_beat_of_data_keeps_its_crc(self) -> None:
+        payload = bytes(range(64))
+        frames = [Step(f"frame {edge} {frame(edge, 0, SEND_ONLY_IMMEDIATE, payload, ALL_REDUCE)}") for edge in range(8)]
+        case = [Step("group 8 8 - 4 64 0 0 255 0,1,2,3,4,5,6,7"), *frames]
+        ((_, run),) = run_all(inc_build.simulator(inc_build.EIGHT), [case])
+        self.assertEqual(len(run.left), 8)
+        hold(self, case, run)
 
 
 if __name__ == "__main__":
