@@ -1,5 +1,5 @@
 """Random groups with frames on all ports at once, losses, copies and ports that rest: the hardware does what the engine does when it is told the
-same frames in the order of the hardware's decisions. INC_ENGINE_LONG=1 runs many; INC_ENGINE_SEED is another beginning."""
+same frames in the order of the hardware's decisions. INC_ENGINE_LONG=1 runs many, and sixteen ports; INC_ENGINE_SEED is another beginning."""
 
 import os
 import unittest
@@ -26,9 +26,11 @@ def run_all(program, told: list[list[Step]]) -> list[tuple[list[Step], Run]]:
 class Random(unittest.TestCase):
     turn = 3
 
-    def test_groups_of_eight_ports(self) -> None:
+    def test_random_groups(self) -> None:
         decided, lost = 0, 0
-        for case, run in run_all(inc_build.simulator(inc_build.EIGHT), random_cases(SEED, 120 if LONG else 6, inc_build.EIGHT)):
+        shapes = ((inc_build.EIGHT, 120), (inc_build.SIXTEEN, 12)) if LONG else ((inc_build.EIGHT, 6),)
+        runs = [pair for shape, count in shapes for pair in run_all(inc_build.simulator(shape), random_cases(SEED, count, shape))]
+        for case, run in runs:
             hold(self, case, run)
             lost += len(run.lost)
             decided += len(run.decided)
