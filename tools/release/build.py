@@ -1,4 +1,5 @@
-"""Compiles for a machine, to the same bits in every folder: paths are mapped, C's too, and nothing keeps a time.
+"""Compiles for a machine. So that every folder should give the same bits, which `make release-twice` compares, paths are mapped, C's too, and nothing
+keeps a time.
 
 The linker and C compiler is zig, by cargo-zigbuild. The command is static, with musl; what other programs load (the library for C) asks for
 glibc 2.17 and no newer one.
