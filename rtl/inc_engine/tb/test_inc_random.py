@@ -7,7 +7,7 @@ import unittest
 import inc_build
 import rtl_tools
 from inc_bench import Run, Step, hold, random_cases, simulate
-from inc_frames import ALL_REDUCE, SEND_ONLY_IMMEDIATE, frame
+from inc_frames import ALL_REDUCE, SEND_MIDDLE, SEND_ONLY_IMMEDIATE, frame
 
 LONG = os.environ.get("INC_ENGINE_LONG") == "1"
 SEED = int(os.environ.get("INC_ENGINE_SEED", "7"))
@@ -45,6 +45,16 @@ class Random(unittest.TestCase):
         ((_, run),) = run_all(inc_build.simulator(inc_build.EIGHT), [case])
         self.assertEqual(len(run.left), 8)
         hold(self, case, run)
+
+    def test_packets_of_one_number_and_several_lengths_are_decided_one_by_one(self) -> None:
+        begin = [frame(edge, 0, SEND_ONLY_IMMEDIATE, word=ALL_REDUCE | 1) for edge in range(8)]
+        middle = [frame(edge, 1, SEND_MIDDLE, bytes(32 if edge == 3 else 64)) for edge in range(8)]
+        case = [Step("group 8 8 - 4 64 0 0 255 0,1,2,3,4,5,6,7")]
+        case += [Step(f"frame {edge} {each}") for of in (begin, middle) for edge, each in enumerate(of)]
+        for steps, run in run_all(inc_build.simulator(inc_build.EIGHT), [case] * len(SETTINGS)):
+            hold(self, steps, run)
+            self.assertIn("accepted", [reason for _, reason in run.decided[8:]])
+            self.assertNotEqual({reason for _, reason in run.decided[8:]}, {"accepted"})
 
 
 if __name__ == "__main__":
