@@ -25,6 +25,7 @@ use crate::table::{Align, table};
   quincunx sim cluster epic-128-scaleup --policy ring,temporal --memory-units 4,8
   quincunx sim cluster epic-2048 --json > runs/cluster.json
   quincunx sim cluster epic-128 --set routing=hashed --seeds 5       # flows take ways by a hash, as ECMP has it
+  quincunx sim cluster epic-2048 --set trace.sizes_of=worker.csv     # jobs as large as those of Alibaba's Lingjun data set
   quincunx sim cluster --show epic-2048 > cluster.toml               # a file to start from
   quincunx sim cluster cluster.toml --set volume=plan --set slots=sums --set unit=1MiB --set design=epic-2 --set fallback=ring
 
@@ -176,6 +177,7 @@ fn object(measured: &[(Case, TenancyMeasurement)]) -> Value {
             "asked": found.grants[0],
             "granted": found.grants[1],
             "events": found.events,
+            "left_out": found.left_out,
             "busiest_links": busiest.collect::<Vec<_>>(),
         })
     };
@@ -258,4 +260,8 @@ fn show(tenancy: &Tenancy, measured: &[(Case, TenancyMeasurement)]) {
         }
     }
     say!("job completion time (s)\n{}", table(&columns, &rows).trim_end());
+    if let Some(left_out) = measured.first().map(|(_, found)| found.left_out).filter(|&left_out| left_out > 0)
+    {
+        say!("# jobs of the data set that cannot be run here, and from which no size was drawn: {left_out}");
+    }
 }

@@ -178,7 +178,7 @@ pub struct JobTrace {
     /// Sizes with their shares.
     #[serde(default)]
     pub size: Vec<SizeShare>,
-    /// In place of sizes: a file with one of each job, `gpus` in the first line.
+    /// In place of sizes: a file with one of each job, `gpus` in the first line, or `worker.csv` of Alibaba's Lingjun data set.
     pub sizes_of: Option<String>,
     /// Models, each equally likely.
     pub models: Vec<String>,
@@ -386,9 +386,9 @@ impl Tenancy {
                 trace.models.iter().map(|model| knows(model)).collect::<Result<_, String>>()?;
             let shares: f64 = trace.size.iter().map(|size| size.share).sum();
             let all_positive = trace.size.iter().all(|size| size.share > 0.0 && size.share.is_finite());
-            let has_sizes = trace.sizes_of.is_some() == trace.size.is_empty();
+            let has_sizes = trace.sizes_of.is_some() || !trace.size.is_empty();
             if models.is_empty() || trace.jobs == 0 || trace.iterations == 0 || !has_sizes {
-                let expected = "`jobs`, `iterations`, `models` and either sizes or `sizes_of` in [trace]";
+                let expected = "`jobs`, `iterations`, `models` and sizes or `sizes_of` in [trace]";
                 return wrong(expected, "none of one".into(), "say each");
             }
             let is_whole = all_positive && (shares - 1.0).abs() < 1e-6;

@@ -9,6 +9,7 @@ mod grants;
 mod job;
 mod measured;
 mod run;
+mod sizes;
 mod ways;
 
 pub use fabric::Cluster;

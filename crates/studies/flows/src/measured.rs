@@ -55,6 +55,8 @@ pub struct TenancyMeasurement {
     pub busiest: Vec<(String, f64)>,
     /// How often switches were asked for and granted.
     pub grants: [u64; 2],
+    /// Jobs of a data set from which no size was drawn, as none like them can be run.
+    pub left_out: u64,
 }
 
 impl TenancyMeasurement {

@@ -5,13 +5,14 @@ use crate::fabric::Cluster;
 use crate::grants::{Grants, Tree};
 use crate::job::{Iteration, Phase, groups};
 use crate::measured::{JobOutcome, TenancyMeasurement};
+use crate::sizes::{Sizes, sizes_of};
 use crate::ways::Ways;
 use quincunx_collective::{GroupId, SplitMix64};
 use quincunx_control::map::MapNode;
 use quincunx_design::{Catalog, Refusal};
 use quincunx_driver_flow::{Due, FlowSimulation, LinkId, Load};
 use quincunx_fabric::ShapeError;
-use quincunx_scenario::{ScaleUp, Tenancy, TenancyPolicy, read_text};
+use quincunx_scenario::{JobTrace, ScaleUp, Tenancy, TenancyPolicy};
 use quincunx_units::{ByteCount, Duration, Instant};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
@@ -151,7 +152,7 @@ pub fn measure_tenancy(
     progress: &mut dyn FnMut(f64) -> ControlFlow<()>,
 ) -> Result<TenancyMeasurement, TenancyError> {
     let tenancy = request.tenancy;
-    let planned = planned(request)?;
+    let (planned, left_out) = planned(request)?;
     let hosts = request.cluster.hosts();
     if let Some(job) = planned.iter().find(|job| job.gpus > hosts) {
         return Err(TenancyError::TooLarge { job: job.name.clone(), gpus: job.gpus, hosts });
@@ -185,11 +186,11 @@ pub fn measure_tenancy(
         next_group: 1,
         asked: [0; 2],
     };
-    run.run(progress)
+    Ok(TenancyMeasurement { left_out, ..run.run(progress)? })
 }
 
-/// The jobs of the file, and then those by chance.
-fn planned(request: &TenancyRequest<'_>) -> Result<Vec<Planned>, TenancyError> {
+/// The jobs of the file, and then those by chance; and how many of a data set are not among those that sizes are drawn from.
+fn planned(request: &TenancyRequest<'_>) -> Result<(Vec<Planned>, u64), TenancyError> {
     let tenancy = request.tenancy;
     let mut all: Vec<Planned> = tenancy
         .job
@@ -202,16 +203,18 @@ fn planned(request: &TenancyRequest<'_>) -> Result<Vec<Planned>, TenancyError> {
             at: job.at,
         })
         .collect();
+    let mut left_out = 0;
     if let Some(trace) = &tenancy.trace {
         let mut random = SplitMix64::new(request.seed);
         // Above zero, and at most one.
         let mut share = || ((random.draw() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
-        let listed = trace.sizes_of.as_ref().map(|path| sizes(path)).transpose()?;
+        let listed = trace.sizes_of.as_ref().map(|path| listed(request, trace, path)).transpose()?;
+        left_out = listed.as_ref().map_or(0, |listed| listed.left_out);
         let mut at = 0.0;
         for number in 1..=trace.jobs {
             let drawn = share();
             let gpus = match &listed {
-                Some(sizes) => sizes[((drawn * sizes.len() as f64).ceil() as usize).max(1) - 1],
+                Some(Sizes { jobs, .. }) => jobs[((drawn * jobs.len() as f64).ceil() as usize).max(1) - 1],
                 None => {
                     let mut below = 0.0;
                     let found = trace.size.iter().find(|size| {
@@ -235,32 +238,23 @@ fn planned(request: &TenancyRequest<'_>) -> Result<Vec<Planned>, TenancyError> {
     if let Some(only) = request.only {
         all = all.into_iter().skip(only).take(1).collect();
     }
-    Ok(all)
+    Ok((all, left_out))
 }
 
-/// The accelerators of each job of a file: its column `gpus`.
-fn sizes(path: &str) -> Result<Vec<u32>, TenancyError> {
-    let wrong = |error: String| TenancyError::Sizes { path: path.into(), error };
-    let text = read_text(path).map_err(|error| wrong(error.to_string()))?;
-    let mut lines = text.lines().enumerate();
-    let header = lines.next().map_or("", |(_, line)| line);
-    let column = header.split(',').position(|name| name.trim() == "gpus");
-    let column = column.ok_or_else(|| {
-        wrong(format!("expected a column `gpus` in the first line, found \"{header}\"; name it so"))
-    })?;
-    let read = |(at, line): (usize, &str)| {
-        let cell = line.split(',').nth(column).unwrap_or("").trim();
-        let gpus = cell.parse().ok().filter(|&gpus: &u32| gpus > 0);
-        gpus.ok_or_else(|| {
-            wrong(format!("line {}: expected a number of accelerators, found \"{cell}\"; write one", at + 1))
-        })
-    };
-    let found: Vec<u32> =
-        lines.filter(|(_, line)| !line.trim().is_empty()).map(read).collect::<Result<_, _>>()?;
-    match found.is_empty() {
-        true => Err(wrong("expected a line for each job, found none; add one".into())),
-        false => Ok(found),
+/// The sizes of the file at `path`: multiples of what shares a layer of any model of the trace.
+fn listed(request: &TenancyRequest<'_>, trace: &JobTrace, path: &str) -> Result<Sizes, TenancyError> {
+    let models = trace.models.iter().filter_map(|model| request.tenancy.model(model));
+    let together = models.map(|model| u32::from(model.tp)).fold(1, least_common_multiple);
+    sizes_of(path, together, request.cluster.hosts())
+        .map_err(|error| TenancyError::Sizes { path: path.into(), error })
+}
+
+fn least_common_multiple(one: u32, other: u32) -> u32 {
+    let (mut greatest, mut rest) = (one, other);
+    while rest > 0 {
+        (greatest, rest) = (rest, greatest % rest);
     }
+    one / greatest * other
 }
 
 impl Run<'_> {
@@ -295,6 +289,7 @@ impl Run<'_> {
             events: self.simulation.events(),
             busiest: Vec::new(),
             grants: self.asked,
+            left_out: 0,
         };
         let seconds = measured.makespan().as_secs_f64();
         let rates = self.request.cluster.rates();
