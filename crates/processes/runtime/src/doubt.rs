@@ -3,6 +3,7 @@
 
 use quincunx_collective::{Collective, GroupId};
 use quincunx_control::{GroupFailure, Report};
+use quincunx_engine::verbs::Failure;
 use std::time::{Duration, Instant};
 
 use crate::process::RuntimeError;
@@ -18,7 +19,7 @@ pub(crate) enum Fault {
         /// Who is at its other end.
         peer: String,
         /// How it failed.
-        failure: String,
+        failure: Failure,
     },
     /// A result does not agree with its checksum.
     Corrupted {

@@ -6,6 +6,7 @@ use quincunx_control_grpc::{Attachment, ClientConfig, ClientError, ControlClient
 use quincunx_design::{AnyDesign, Catalog, ConnectionContext, GroupContext, Refusal};
 use quincunx_driver_net::{AnyTransport, Node, NodeError, NodeOptions, TransportOptions};
 use quincunx_driver_verbs::DeviceError;
+use quincunx_engine::verbs::Failure;
 use quincunx_engine::{Engine, PortId};
 use quincunx_sockets::sys::frames::interface_mtu;
 use quincunx_sockets::{
@@ -201,12 +202,12 @@ pub enum RuntimeError {
     #[error("{0}")]
     Disagreement(String),
     /// A queue pair failed under a collective.
-    #[error("expected {peer} to answer, but the queue pair to it failed ({failure}); see whether it runs")]
+    #[error("expected {peer} to go on, but the queue pair to it failed: {failure}")]
     PeerFailed {
         /// Who.
         peer: String,
         /// How.
-        failure: String,
+        failure: Failure,
     },
     /// A result is not what its checksum says.
     #[error(

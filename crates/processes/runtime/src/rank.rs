@@ -265,7 +265,7 @@ impl<P: RankPorts> Rank<P> {
     pub(crate) fn peer_failed(&mut self, group: GroupId, index: usize, failure: Failure) {
         let peer = self.groups.get(&group).and_then(|group| group.peers.get(index)).cloned();
         let peer = peer.unwrap_or_else(|| "the peer".into());
-        self.suspect(group, Fault::Peer { peer, failure: format!("{failure:?}") });
+        self.suspect(group, Fault::Peer { peer, failure });
     }
 
     pub(crate) fn take_instructions(&mut self) -> Result<(), RuntimeError> {

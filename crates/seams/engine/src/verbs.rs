@@ -92,6 +92,26 @@ pub enum Failure {
     Miscounted,
 }
 
+impl core::fmt::Display for Failure {
+    /// What is said of the peer, and what to do.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::RetryExceeded => "it did not answer; see whether it runs and frames reach it",
+            Self::ReceiverNotReadyRetryExceeded => "it had no room for messages; see whether it runs",
+            Self::InvalidRequest => "it refused a request as senseless; run one release on all ranks",
+            Self::RemoteAccess => "it refused access to its memory; run one release on all ranks",
+            Self::RemoteOperational => "it failed; see what it says",
+            Self::Length => "it sent more than was expected; call collectives of one length on all ranks",
+            Self::Flushed => "another queue pair had failed before; see what others say",
+            Self::Corrupted => "its frames were right, but the result is not; see its memory and that of switches",
+            Self::Disagreement => "it takes part in another collective; call the same on all ranks",
+            Self::Miscounted => {
+                "it sends another number of tokens than this rank expects of it; give all ranks the same counts"
+            }
+        })
+    }
+}
+
 /// The end of a work request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Completion {

@@ -287,5 +287,5 @@ fn a_job_whose_hosts_cannot_reach_each_other_ends_with_an_error_and_does_not_han
     println!("the end after {took:?}: {said:?}");
     let reasons: Vec<&str> = said.iter().map(|said| said.lines().last().unwrap()).collect();
     assert!(reasons.iter().all(|reason| reason.contains("expected ")), "{reasons:?}");
-    assert!(reasons.iter().any(|reason| reason.contains("to answer, but the queue pair to it failed")));
+    assert!(reasons.iter().any(|reason| reason.contains("to go on, but the queue pair to it failed")));
 }

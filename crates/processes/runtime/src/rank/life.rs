@@ -121,8 +121,7 @@ impl<P: RankPorts> Rank<P> {
                     return match outcome {
                         Outcome::Done => Ok(()),
                         Outcome::Failed { failure, .. } => {
-                            let (peer, failure) = ("the peer".into(), format!("{failure:?}"));
-                            Err((group, RuntimeError::PeerFailed { peer, failure }))
+                            Err((group, RuntimeError::PeerFailed { peer: "the peer".into(), failure }))
                         }
                     };
                 };
