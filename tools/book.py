@@ -13,6 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import errors
+
 ROOT = Path(__file__).resolve().parent.parent
 BOOK = ROOT / "target/book"
 TOOLS = ROOT / "target/tools"
@@ -30,6 +32,7 @@ PARTS = {
         "Is it right": "docs/designers.md",
         "What is promised, and how far that is tested": "docs/trust.md",
         "Why is mine slower": "docs/slower.md",
+        "Errors that people meet": "docs/errors.md",
         "A manager and switches on your machines": "docs/operators.md",
         "Services: systemd, Kubernetes": "docs/running/services.md",
         "When certificates end": "docs/running/certificates.md",
@@ -62,6 +65,8 @@ PARTS = {
     },
 }
 PAGES = [page for pages in PARTS.values() for page in pages.values()]
+# Made for the book alone.
+EVERY_ERROR = "docs/every-error.md"
 PICTURES = {".png", ".svg"}
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 FENCED = re.compile(r"(^```.*?^```)", re.M | re.S)
@@ -103,6 +108,9 @@ def write_sources(source: Path) -> None:
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(picture, copy)
             contents.append(f"- [{title}]({page})" if part else f"[{title}]({page})")
+            if page == "docs/errors.md":
+                (source / EVERY_ERROR).write_text(errors.page(), encoding="utf-8")
+                contents.append(f"  - [Every error, by its words]({EVERY_ERROR})")
         contents.append("")
     (source / "SUMMARY.md").write_text("\n".join(contents), encoding="utf-8")
     settings = '[book]\ntitle = "Quincunx"\nlanguage = "en"\nsrc = "src"\n\n[build]\nbuild-dir = "html"\n'

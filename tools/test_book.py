@@ -1,6 +1,8 @@
 """What the book's pages keep of their links."""
 
+import tempfile
 import unittest
+from pathlib import Path
 
 import book
 
@@ -22,6 +24,14 @@ class PagesTest(unittest.TestCase):
         page = "rtl/allreduce_switch/README.md"
         _, pictures = book.within(page, (book.ROOT / page).read_text(encoding="utf-8"))
         self.assertTrue(pictures)
+
+    def test_every_error_is_in_the_contents_below_those_that_people_meet(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder, "book/src")
+            book.write_sources(source)
+            contents = (source / "SUMMARY.md").read_text()
+            self.assertIn("(docs/errors.md)\n  - [Every error, by its words](docs/every-error.md)\n", contents)
+            self.assertTrue((source / book.EVERY_ERROR).read_text().count("``expected ") > 500)
 
     def test_each_page_is_there(self) -> None:
         for page in book.PAGES:
