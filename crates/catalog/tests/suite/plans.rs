@@ -154,7 +154,7 @@ fn a_design_of_another_version_is_refused_by_name() {
             };
             let line = refused.expect("another version").to_string();
             let expected = format!(
-                "expected version {} of the parameters of {}, found version {}; run the same version at both ends",
+                "expected version {} of the parameters of {}, found version {}; this node is older than the manager: upgrade it, and run the same version at both ends",
                 design.about().version,
                 design.name(),
                 design.about().version + 1

@@ -235,12 +235,12 @@ impl<D: Design, P: Payload> Parts<P> for D {
 /// The parameters of a context, if it is this version's and makes sense whatever the design: parts may size buffers by them.
 fn read<D: Design>(design: &D, context: &Context<'_>) -> Result<(D::Params, Transport), Refusal> {
     if let Place::Group(context) = context.place {
-        let (expected, found) = (design.about().version, context.version);
-        if expected != found {
-            return Err(Refusal::new(
-                format!("version {expected} of the parameters of {}", design.about().name),
-                format!("version {found}"),
-                "run the same version at both ends",
+        let (ours, theirs) = (design.about().version, context.version);
+        if ours != theirs {
+            return Err(Refusal::of_versions(
+                design.about().name,
+                ("this node", ours),
+                ("the manager", theirs),
             ));
         }
         context.check()?;

@@ -15,6 +15,16 @@ impl Refusal {
         Self(format!("expected {expected}, found {found}; {remedy}"))
     }
 
+    /// Two versions of a design's parameters that do not meet, each with whose it is: ours is expected. It says which is older, for that one is
+    /// to be upgraded.
+    pub fn of_versions(design: &str, (us, ours): (&str, u32), (them, theirs): (&str, u32)) -> Self {
+        let (older, newer) = if theirs < ours { (them, us) } else { (us, them) };
+        Self(format!(
+            "expected version {ours} of the parameters of {design}, found version {theirs}; {older} is older than {newer}: upgrade it, and run \
+             the same version at both ends"
+        ))
+    }
+
     /// What an engine says of its set-up, which is such a line already.
     pub fn of(error: &impl Error) -> Self {
         Self(error.to_string())

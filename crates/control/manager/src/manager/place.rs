@@ -26,11 +26,10 @@ impl Manager {
         ranks: u16,
     ) -> Result<(Planned, Option<Fallback>), InitGroupError> {
         let design = self.catalog.find(&wanted.design, wanted.fabric())?;
-        if design.about().version != wanted.version {
-            let expected =
-                format!("version {} of the parameters of {}", design.about().version, design.name());
-            let found = format!("version {}", wanted.version);
-            return Err(Refusal::new(expected, found, "run the same version at both ends").into());
+        let ours = design.about().version;
+        if ours != wanted.version {
+            let theirs = ("the program that asks", wanted.version);
+            return Err(Refusal::of_versions(design.name(), ("the manager", ours), theirs).into());
         }
         if wanted.mesh.is_some() {
             let placement = wanted.placement(ranks, nominal(ranks)?)?;

@@ -437,7 +437,14 @@ fn senseless_requests_are_refused_and_leave_nothing_behind() {
             with(&|w| w.settings = Settings::parse("{\"group\":{\"window\":1099511627776}}").unwrap()),
             "expected u32, found integer `1099511627776` in `group.window`",
         ),
-        (with(&|w| w.version = 1), "expected version 5 of the parameters of epic-2, found version 1"),
+        (
+            with(&|w| w.version = 1),
+            "expected version 5 of the parameters of epic-2, found version 1; the program that asks is older than the manager: upgrade it",
+        ),
+        (
+            with(&|w| w.version = 6),
+            "expected version 5 of the parameters of epic-2, found version 6; the manager is older than the program that asks: upgrade it",
+        ),
         (
             with(&|w| w.design = "epic-4".into()),
             "expected a design for this kind of fabric (epic-1, epic-2, ",
