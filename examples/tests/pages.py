@@ -3,7 +3,7 @@
 A block of a page without a language has commands, each on a line or after `$ `, with what they print below. Blocks of another language
 (`text` among them) have none. Where a page says more of a block than readers want to know, it does so in a comment right above:
 
-    <!-- first: COMMAND -->       what is run before, and not shown
+    <!-- first: COMMAND -->       what is run before, and not shown; with ` &` behind it, it goes on beside what follows
     <!-- not run: WHY -->         the commands are parsed, not run
     <!-- begun: WHY               those of the lines below, or all, are run for a moment, and interrupted
     COMMAND'S BEGINNING -->
@@ -23,12 +23,19 @@ ROOT = program.ROOT
 HELD_ELSEWHERE = ("docs/demo.md", "docs/keys.md", "docs/wire.md", "docs/papers.md")
 FOREIGN = "cargo cp dpkg export for ip make mkdir mpirun mv openssl printf promtool python3 sqlite3 sysctl systemctl torchrun"
 # Of these, those that run here as ours do, and those of which it is looked up whether what they name is there. Others have a note.
-RUN = ("cp", "for", "mkdir", "mv", "openssl", "printf")
+RUN = ("cp", "for", "mkdir", "mv", "openssl", "printf", "sqlite3")
 LOOKED_UP = ("cargo", "make", "python3")
 FENCE = re.compile(r"^```([\w-]*)\n(.*?)^```$", re.M | re.S)
 NOTE = re.compile(r"<!-- (first|not run|begun|as above)(?:: ([^\n]*?))?((?:\n[^\n]*?)*?) ?-->")
 CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 PREFIX = re.compile(r"^(?:sudo |[A-Z_]+=\S+ )*(?:target/\w+/)?(?=quincunx )")
+# A number, with a unit of sizes or times if it has one.
+NUMBER = re.compile(r"(?<![\w.])-?\d[\d.,]*(?:(?:[KMG]iB|B|[mun]?s)\b)?")
+# Those that run on real sockets.
+REAL = ("perf", "group", "nodes", "top", "doctor", "manager")
+MONTH = re.compile(r"\b(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b")
+# Where in a program something was called.
+SITE = re.compile(r"\S+\.(?:py|c|rs):\d+")
 PLACEHOLDER = re.compile(r"\.\.\.|(?:^|[=. ])[A-Z]+(?:[ :.]|$)")
 
 
@@ -78,6 +85,32 @@ class Command:
 
     def __str__(self) -> str:
         return f"{self.page}:{self.line}: `{self.text}`"
+
+
+def differs(command: Command, printed: list[str]) -> str | None:
+    """What a page shows and the command has not printed; None if all is there. `...` stands for any number of lines."""
+    real = not command.words or command.words[0] in REAL
+
+    def alike(line: str) -> str:
+        return " ".join(MONTH.sub("#", NUMBER.sub("#", SITE.sub("#", line))).split()) if real else line.rstrip()
+
+    shown = [alike(line) for line in command.shown if line.strip()]
+    found = [alike(line) for line in printed if line.strip() and not line.startswith("progress: ")]
+    at = 0
+    gap = True
+    for line in shown:
+        if line == "...":
+            gap = True
+            continue
+        try:
+            place = found.index(line, at)
+        except ValueError:
+            place = -1
+        if place < 0 or not gap and place != at:
+            there = found[at] if at < len(found) else "the end"
+            return f"the page shows\n  {line}\nand it prints\n  {there}"
+        at, gap = place + 1, False
+    return None
 
 
 class Mistake(Exception):
