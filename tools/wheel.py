@@ -2,14 +2,15 @@
 """Builds the wheels of the package and of the command, installs them into an empty environment and runs them there: `python3 tools/wheel.py`,
 or `make test-wheel`.
 
-Needs Rust and a package registry for maturin (QUINCUNX_WHEELS names a folder with both wheels that are built already) and for pyarrow. An
-AllReduce runs in an environment that has nothing but the wheels: no torch, no NumPy; the command is that of the wheel. Then pyarrow comes
-to it, and the README's simulation from Python runs. Where torch can be imported by the Python that runs this, the README's ten lines are run
-by it, too, from the installed wheel. Prints what the wheels take; the exit status is 1 if the package's is 10 MB or more, or if something
-fails.
+Needs Rust and a package registry for maturin (QUINCUNX_WHEELS names a folder with both wheels that are built already, as
+target/release-VERSION) and for pyarrow. An AllReduce runs in an environment that has nothing but the wheels: no torch, no NumPy; the command is
+that of the wheel. Then pyarrow comes to it, and the README's simulation from Python runs. Where torch can be imported by the Python that runs
+this, the README's ten lines are run by it, too, from the installed wheel. Prints what the wheels take; the exit status is 1 if the package's
+is 10 MB or more, or if something fails.
 """
 
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -62,8 +63,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         wheels = built(folder)
-        [package] = wheels.glob("quincunx-*.whl")
-        [command] = wheels.glob("quincunx_command-*.whl")
+        [package] = wheels.glob(f"quincunx-*_{platform.machine()}.whl")
+        [command] = wheels.glob(f"quincunx_command-*_{platform.machine()}.whl")
         for wheel in (package, command):
             print(f"{wheel.name}: {wheel.stat().st_size:,} bytes")
         if package.stat().st_size >= MOST_BYTES:

@@ -1,6 +1,6 @@
 """Makes all that a release hands out, in target/release-VERSION: `make release`, or with `twice` as its argument `make release-twice`.
 
-For each machine a static command, a Debian package, a container image and a bill of materials; SHA256SUMS of it all. `twice` makes them
+For each machine a static command, a Debian package, wheels, a container image and a bill of materials; SHA256SUMS of it all. `twice` makes them
 again in a clone at another place, and compares.
 """
 
@@ -48,11 +48,13 @@ def release(machines: list[Machine], when: int) -> Path:
         say(f"{machine.rust}: command")
         command = build.command(machine, where)
         say(f"{machine.rust}: library")
-        library = build.library(machine, where) / "libquincunx.so"
+        library = build.library(machine, where, number)
         if not made:
             with tempfile.TemporaryDirectory() as folder:
                 made = package.documentation(command, Path(folder))
         shutil.copy(command, out / f"quincunx-{number}-{machine.rust}")
+        say(f"{machine.rust}: wheels")
+        build.wheels(machine, where, out)
         say(f"{machine.rust}: Debian package, image, bill of materials")
         files = package.contents(machine, command.read_bytes(), library.read_bytes(), made, number)
         package.build(machine, number, files, out, when)

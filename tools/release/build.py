@@ -1,11 +1,12 @@
 """Compiles for a machine. So that every folder should give the same bits, which `make release-twice` compares, paths are mapped, C's too, and nothing
 keeps a time.
 
-The linker and C compiler is zig, by cargo-zigbuild. The command is static, with musl; what other programs load (the library for C) asks for
-glibc 2.17 and no newer one.
+The linker and C compiler is zig, by cargo-zigbuild and maturin. The command is static, with musl; what other programs load (the library for C,
+wheels) asks for glibc 2.17 and no newer one, which `newest_glibc` reads out of what was built.
 """
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -19,6 +20,8 @@ BUILD_SECONDS = 3 * 3600
 ANSWER_SECONDS = 120
 
 GLIBC = "2.17"
+# What pip calls a system that has it.
+MANYLINUX = "manylinux2014"
 
 
 @dataclass(frozen=True)
@@ -102,18 +105,41 @@ def prepare(machines: list[Machine]) -> None:
     run("cargo", "fetch", "--locked", seconds=BUILD_SECONDS)
 
 
-def compile(target: str, package: str, where: dict[str, str], *options: str) -> Path:
-    """Builds a package for a target; the folder with what became of it."""
+def compile(target: str, package: str, where: dict[str, str], *options: str, flags: tuple[str, ...] = ()) -> Path:
+    """Builds a package for a target, by flags of the compiler that are its own; the folder with what became of it."""
     plain = target.removesuffix(f".{GLIBC}")
-    run("cargo-zigbuild", "zigbuild", "--locked", "--profile", "dist", "--target", target, "-p", package, *options, seconds=BUILD_SECONDS, environment=where)
+    asked = ("--locked", "--profile", "dist", "--target", target, "-p", package, *options)
+    run("cargo-zigbuild", "rustc", *asked, "--", *flags, seconds=BUILD_SECONDS, environment=where)
     return Path(where["CARGO_TARGET_DIR"]) / plain / "dist"
 
 
 def command(machine: Machine, where: dict[str, str]) -> Path:
     """The static command, with etcd as a store: who installs it has no compiler to add that."""
-    return compile(machine.static, "quincunx-cli", where, "--features", "etcd") / "quincunx"
+    return compile(machine.static, "quincunx-cli", where, "--bin", "quincunx", "--features", "etcd") / "quincunx"
 
 
-def library(machine: Machine, where: dict[str, str]) -> Path:
-    """The folder with libquincunx for C."""
-    return compile(f"{machine.shared}.{GLIBC}", "quincunx-capi", where)
+def soname(version: str) -> str:
+    """What programs ask for that are linked with libquincunx: until 1.0 each minor release may break them."""
+    major, minor, _ = version.split(".")
+    return f"libquincunx.so.{major}" if major != "0" else f"libquincunx.so.{major}.{minor}"
+
+
+def library(machine: Machine, where: dict[str, str], version: str) -> Path:
+    """libquincunx for C, under its versioned name inside."""
+    flags = (f"-Clink-arg=-Wl,-soname,{soname(version)}",)
+    return compile(f"{machine.shared}.{GLIBC}", "quincunx-capi", where, "--lib", flags=flags) / "libquincunx.so"
+
+
+def wheels(machine: Machine, where: dict[str, str], folder: Path) -> list[Path]:
+    """The wheels of the Python package and of the command. maturin refuses to name one after a glibc that is older than what it asks for."""
+    before = set(folder.glob("*.whl"))
+    for project in ("quincunx", "command"):
+        asked = ("--zig", "--compatibility", MANYLINUX, "--target", machine.shared, "--profile", "dist", "--locked", "--out", folder)
+        run("maturin", "build", *asked, seconds=BUILD_SECONDS, environment=where, folder=ROOT / "python" / project)
+    return sorted(set(folder.glob("*.whl")) - before)
+
+
+def newest_glibc(binary: bytes) -> str:
+    """The newest version of glibc that a program or library asks for, by the names of its symbols' versions."""
+    found = re.findall(rb"\0GLIBC_(\d+(?:\.\d+)+)(?=\0)", binary)
+    return max((version.decode() for version in found), key=lambda version: [int(part) for part in version.split(".")], default="0")

@@ -10,9 +10,14 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from build import GLIBC, ROOT, Machine, run
+from build import GLIBC, ROOT, Machine, run, soname
 
 PACK_SECONDS = 600
+
+# Debian wants an address; the project has none, and .invalid says so.
+MAINTAINER = "Quincunx contributors <nobody@quincunx.invalid>"
+# Has dpkg look for libraries anew.
+TRIGGERS = "activate-noawait ldconfig\n"
 
 # What is to be ended, and what systemd is to read, where it runs. A package that is upgraded ends nothing: docs/running/upgrade.md has the order.
 RELOAD = "if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi\n"
@@ -33,8 +38,10 @@ class File:
     """What is installed at a path, below the root."""
 
     path: str
-    data: bytes
+    data: bytes = b""
     mode: int = 0o644
+    # Instead of data: the file beside it that a symbolic link leads to.
+    link: str = ""
 
 
 def packed(data: bytes) -> bytes:
@@ -65,7 +72,9 @@ def contents(machine: Machine, command: bytes, library: bytes, made: list[File],
         *(File(f"usr/share/quincunx/{part.name}", part.read_bytes()) for part in systemd.glob("*.conf")),
         File("etc/quincunx/local.env", (systemd / "local.env").read_bytes()),
         File(f"{libraries}/wireshark/plugins/quincunx.lua", (ROOT / "examples/wireshark/quincunx.lua").read_bytes()),
-        File(f"{libraries}/libquincunx.so", library),
+        File(f"{libraries}/libquincunx.so.{version}", library),
+        File(f"{libraries}/{soname(version)}", link=f"libquincunx.so.{version}"),
+        File(f"{libraries}/libquincunx.so", link=soname(version)),
         File(f"{libraries}/pkgconfig/quincunx.pc", described.replace("${prefix}/lib", "${prefix}/lib/" + machine.multiarch).encode()),
         File("usr/include/quincunx.h", (capi / "include/quincunx.h").read_bytes()),
         File("usr/share/doc/quincunx/copyright", (ROOT / "LICENSE").read_bytes()),
@@ -80,7 +89,7 @@ def control(machine: Machine, version: str, files: list[File]) -> str:
     kibibytes = sum(-(-len(file.data) // 1024) for file in files)
     return (
         f"Package: quincunx\nVersion: {version}\nArchitecture: {machine.debian}\nSection: net\nPriority: optional\n"
-        f"Maintainer: Quincunx <quincunx@localhost>\nInstalled-Size: {kibibytes}\n"
+        f"Maintainer: {MAINTAINER}\nInstalled-Size: {kibibytes}\n"
         f"Depends: libc6 (>= {GLIBC})\nRecommends: iproute2\nSuggests: wireshark-common, systemd\n"
         "Description: Collectives computed inside the network\n"
         " Manager, switches and ranks of collectives that switches compute between hosts,\n"
@@ -88,25 +97,33 @@ def control(machine: Machine, version: str, files: list[File]) -> str:
     )
 
 
+def configured(files: list[File]) -> str:
+    """The files that are a person's once they are installed: an upgrade keeps what was written there."""
+    return "".join(f"/{file.path}\n" for file in files if file.path.startswith("etc/"))
+
+
 def lay(files: list[File], root: Path, when: int) -> None:
     """Writes files below a root, all of one time."""
     for file in files:
         place = root / file.path
         place.parent.mkdir(parents=True, exist_ok=True)
+        if file.link:
+            place.symlink_to(file.link)
+            continue
         place.write_bytes(file.data)
         place.chmod(file.mode)
     for place in [root, *root.rglob("*")]:
         if place.is_dir():
             place.chmod(0o755)
-        os.utime(place, (when, when))
+        os.utime(place, (when, when), follow_symlinks=False)
 
 
 def build(machine: Machine, version: str, files: list[File], folder: Path, when: int) -> Path:
     """Packs the package into a folder."""
     root = folder / f"root-{machine.debian}"
     shutil.rmtree(root, ignore_errors=True)
-    configuration = [f"/{file.path}\n" for file in files if file.path.startswith("etc/")]
-    about = [File("DEBIAN/control", control(machine, version, files).encode()), File("DEBIAN/conffiles", "".join(configuration).encode())]
+    about = [File("DEBIAN/control", control(machine, version, files).encode()), File("DEBIAN/conffiles", configured(files).encode())]
+    about += [File("DEBIAN/triggers", TRIGGERS.encode())]
     about += [File(f"DEBIAN/{name}", text.encode(), 0o755) for name, text in SCRIPTS.items()]
     lay([*files, *about], root, when)
     package = folder / f"quincunx_{version}_{machine.debian}.deb"
