@@ -9,7 +9,6 @@ import subprocess
 import unittest
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import needs
@@ -59,6 +58,12 @@ def run(command: list[str | Path], folder: Path) -> str:
     return ended.stdout
 
 
+def lint(top: str, sources: list[Path], **parameters: int) -> None:
+    """Raises AssertionError with what Verilator says of a module, if it says anything."""
+    waivers = sorted(RTL.glob("**/lint/*.vlt"))
+    run(["verilator", "--lint-only", "-Wall", "--top-module", top, *(f"-G{name}={value}" for name, value in parameters.items()), *waivers, *sources], RTL)
+
+
 def digest(files: list[Path], *words: str) -> str:
     """Names a build by all that it is made of."""
     whole = hashlib.sha256("\0".join(words).encode())
@@ -74,29 +79,6 @@ def alone(name: str) -> Iterator[None]:
     with open(BUILD / f"{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def verilate(ports: int, flows: int = 4, frames: int = 128) -> Path:
-    """The switch's simulator (allreduce_switch/tb/sim.cpp), built if its sources have changed."""
-    main = RTL / "allreduce_switch/tb/sim.cpp"
-    sources = [*switch_sources(), RTL / "allreduce_switch/tb/observed_switch.sv"]
-    parameters = [f"-GPORTS={ports}", f"-GFLOWS={flows}", f"-GFRAMES={frames}"]
-    command = ["verilator", "--cc", "--exe", "--build", "-j", "2", "-O3", "--x-assign", "unique", "--x-initial", "unique", "-Wno-fatal"]
-    # It is the compiler's time that counts: -O1 runs as fast as Verilator's own -Os and takes half as long, and what runs once needs neither.
-    command += ["-MAKEFLAGS", "OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O0", "--output-split", "100000"]
-    command += ["-CFLAGS", f"-DPORTS={ports} -std=c++17", *parameters]
-    name = f"sim-{ports}-{flows}-{frames}"
-    folder = BUILD / f"{name}-{digest([*sources, main], *command)}"
-    program = folder / "sim"
-    with alone(name):
-        if not program.exists():
-            for old in BUILD.glob(f"{name}-*"):
-                shutil.rmtree(old)
-            folder.mkdir(parents=True)
-            # Under another name until it is whole.
-            run([*command, "--Mdir", folder, "-o", "unfinished", "--prefix", "Vallreduce_switch", "--top-module", "observed_switch", *sources, main], folder)
-            (folder / "unfinished").rename(program)
-    return program
 
 
 def cocotb(top: str, module: Path, parameters: dict[str, int], sources: list[Path], *, plain: bool = False) -> None:
@@ -132,70 +114,3 @@ def cocotb(top: str, module: Path, parameters: dict[str, int], sources: list[Pat
 def crossed(**values: list[int]) -> list[dict[str, int]]:
     """All combinations of parameters."""
     return [dict(zip(values, chosen)) for chosen in itertools.product(*values.values())]
-
-
-@dataclass(frozen=True)
-class Twin:
-    """A source with one thing changed for the worse, which a proof must refute."""
-
-    source: str
-    old: str
-    new: str
-
-
-@dataclass(frozen=True)
-class Property:
-    """A property module, the sources that it is of, and its parameters."""
-
-    wrapper: Path
-    sources: list[Path]
-    parameters: dict[str, int] = field(default_factory=dict)
-    several_clocks: bool = False
-    # Steps that the SMT solver goes.
-    steps: int = 12
-    # Steps that the model checker goes; all, if there is no number: then it proves by induction.
-    bound: int | None = None
-
-    def model(self, twin: Twin | None, script: str) -> Path:
-        """Reads the sources, or a broken twin of them, and has Yosys write a model: the folder that it is in."""
-        name = "-".join([self.wrapper.stem, *map(str, self.parameters.values())])
-        folder = BUILD / "formal" / f"{name}-{digest([self.wrapper, *self.sources], str(twin), script)}"
-        folder.mkdir(parents=True, exist_ok=True)
-        files = []
-        for source in self.sources:
-            text = source.read_text()
-            if twin is not None and source.name == twin.source:
-                if text.count(twin.old) != 1:
-                    raise AssertionError(f"expected {twin.old!r} once in {source.name}, found it {text.count(twin.old)} times")
-                text = text.replace(twin.old, twin.new)
-            files.append(folder / source.name)
-            files[-1].write_text(text)
-        top = self.wrapper.stem
-        values = "".join(f"chparam -set {name} {value} {top}; " for name, value in self.parameters.items())
-        clocks = "clk2fflogic" if self.several_clocks else "async2sync"
-        read = f"read_verilog -formal -sv {' '.join(map(str, [*files, self.wrapper]))}; {values}prep -flatten -top {top}; memory_map; {clocks}; opt_clean; dffunmap; "
-        run(["yosys", "-q", "-p", read + script], folder)
-        return folder
-
-    def bounded(self, twin: Twin | None = None) -> bool:
-        """Whether the assertions hold for so many steps, by an SMT solver."""
-        folder = self.model(twin, "write_smt2 -wires model.smt2")
-        command = ["yosys-smtbmc", "--unroll", "-s", "z3", "-t", str(self.steps), "model.smt2"]
-        ended = subprocess.run(command, cwd=folder, text=True, capture_output=True, timeout=200)
-        if "Status: PASSED" in ended.stdout:
-            return True
-        if "Status: FAILED" in ended.stdout and "Assert failed" in ended.stdout:
-            return False
-        raise AssertionError(f"{self.wrapper.stem}: expected an answer, found:\n{ended.stdout[-3000:]}{ended.stderr[-1000:]}")
-
-    def holds(self, twin: Twin | None = None) -> bool:
-        """Whether the assertions hold for ever, or for the bound, by ABC: property-directed reachability, or bounded model checking."""
-        script = "setundef -undriven -anyseq; opt -full; techmap; opt -fast; dffunmap; abc -g AND -fast; opt_clean; write_aiger -I -B -zinit -no-startoffset model.aig"
-        folder = self.model(twin, script)
-        way = "pdr" if self.bound is None else f"bmc3 -F {self.bound}"
-        ended = subprocess.run(["yosys-abc", "-c", f"read_aiger model.aig; fold; strash; {way}"], cwd=folder, text=True, capture_output=True, timeout=200)
-        if "Property proved." in ended.stdout or (self.bound is not None and f"No output asserted in {self.bound} frames" in ended.stdout):
-            return True
-        if " was asserted in frame " in ended.stdout:
-            return False
-        raise AssertionError(f"{self.wrapper.stem}: expected an answer, found:\n{ended.stdout[-3000:]}{ended.stderr[-1000:]}")

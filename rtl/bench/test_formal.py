@@ -5,21 +5,14 @@ Each has broken twins that the model checker refutes, the first one of them is n
 
 import unittest
 
-import rtl_tools
-from rtl_tools import RTL, Property, Twin
+import proofs
+from proofs import Property, Twin
+from rtl_tools import RTL
 
 FIFO, ARBITER, SWITCH = RTL / "prim/fifo", RTL / "prim/arbiter", RTL / "allreduce_switch"
 
 
-@rtl_tools.programs("yosys", "yosys-smtbmc", "yosys-abc", "z3")
-class Proofs(unittest.TestCase):
-    def check(self, what: Property, twins: list[Twin]) -> None:
-        self.assertTrue(what.holds(), f"{what.wrapper.stem} does not hold")
-        self.assertTrue(what.bounded(), f"{what.wrapper.stem} does not hold for {what.steps} steps")
-        for twin in twins:
-            self.assertFalse(what.holds(twin), f"{what.wrapper.stem} holds of a twin with {twin.new!r}")
-        self.assertFalse(what.bounded(twins[0]), f"{what.wrapper.stem} holds for {what.steps} steps of a twin with {twins[0].new!r}")
-
+class Proofs(proofs.Proofs):
     def test_fifo_sync(self) -> None:
         name = "prim_fifo_sync.sv"
         twins = [

@@ -7,15 +7,10 @@ import rtl_tools
 
 @rtl_tools.programs("verilator")
 class Lint(unittest.TestCase):
-    def lint(self, top: str, sources: list, **parameters: int) -> None:
-        waivers = sorted(rtl_tools.RTL.glob("*/lint/*.vlt")) + sorted(rtl_tools.RTL.glob("prim/*/lint/*.vlt"))
-        command = ["verilator", "--lint-only", "-Wall", "--top-module", top, *(f"-G{name}={value}" for name, value in parameters.items())]
-        rtl_tools.run([*command, *waivers, *sources], rtl_tools.RTL)
-
     def test_switch(self) -> None:
         for ports in range(2, 9):
-            self.lint("allreduce_switch", rtl_tools.switch_sources(), PORTS=ports)
-        self.lint("allreduce_switch", rtl_tools.switch_sources(), PORTS=3, FLOWS=2, FRAMES=8)
+            rtl_tools.lint("allreduce_switch", rtl_tools.switch_sources(), PORTS=ports)
+        rtl_tools.lint("allreduce_switch", rtl_tools.switch_sources(), PORTS=3, FLOWS=2, FRAMES=8)
 
     def test_primitives(self) -> None:
         for top, parameters in (
@@ -35,12 +30,12 @@ class Lint(unittest.TestCase):
             ("prim_ram_1r1w", {}),
             ("prim_sync_pulse", {}),
         ):
-            self.lint(top, rtl_tools.prim_sources(), **parameters)
+            rtl_tools.lint(top, rtl_tools.prim_sources(), **parameters)
 
     def test_parameters_out_of_range_stop_the_build(self) -> None:
         for top, parameters in (("prim_fifo_sync", {"DEPTH": 12}), ("prim_fifo_async", {"DEPTH": 2}), ("prim_crc32", {"WIDTH": 16}), ("prim_arbiter_weighted", {"N": 2, "WEIGHTS": 16}), ("prim_axis_width", {"M_BYTES": 3})):
             with self.assertRaisesRegex(AssertionError, "expected_", msg=f"{top} {parameters}"):
-                self.lint(top, rtl_tools.prim_sources(), **parameters)
+                rtl_tools.lint(top, rtl_tools.prim_sources(), **parameters)
         for parameters in ({"PORTS": 9}, {"PORTS": 1}, {"FLOWS": 3}, {"FRAMES": 256}):
             with self.assertRaisesRegex(AssertionError, "expected_", msg=f"{parameters}"):
-                self.lint("allreduce_switch", rtl_tools.switch_sources(), **parameters)
+                rtl_tools.lint("allreduce_switch", rtl_tools.switch_sources(), **parameters)

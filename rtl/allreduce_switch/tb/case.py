@@ -11,6 +11,7 @@ import rtl_tools
 from bench import Bench
 from frames import address, ethernet
 from hosts import Host
+from switch_build import EIGHT
 
 
 def held(case: unittest.TestCase, name: str, table: str, found: dict[str, float]) -> None:
@@ -25,11 +26,10 @@ def held(case: unittest.TestCase, name: str, table: str, found: dict[str, float]
 class Case(unittest.TestCase):
     # After what needs no simulator.
     turn = 2
-    ports = 8
-    flows, frames = 4, 128
+    ports = EIGHT.ports
 
     def setUp(self) -> None:
-        self.bench = Bench(rtl_tools.verilate(self.ports, self.flows, self.frames), self.ports, self.flows, self.frames)
+        self.bench = Bench(EIGHT)
         self.addCleanup(self.bench.close)
 
     def learn(self) -> None:

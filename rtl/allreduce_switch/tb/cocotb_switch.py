@@ -13,8 +13,10 @@ async def learned(dut) -> Switch:
     """A switch that has heard every port's host."""
     switch = await Switch.after_reset(dut)
     for port in range(switch.ports):
+        # One after the other.
+        switch.rest(port, 40 * port)
         switch.send(port, ethernet(b"\xff" * 6, address(port), 60))
-        await switch.run()
+    await switch.run()
     return switch
 
 

@@ -1,13 +1,17 @@
 """The frames of `vectors/allreduce-switch.txt` through the AXI streams of the whole switch: it answers each as the engine does, to the bit."""
 
+from pathlib import Path
+
 import cocotb
+import lines
 from mac import Switch
-from vectors import steps
+
+VECTORS = Path(__file__).resolve().parents[3] / "vectors/allreduce-switch.txt"
 
 
 @cocotb.test()
 async def every_frame_of_the_vectors_is_answered_as_the_engine_does(dut) -> None:
-    ((_, ports), _), *told = steps()
+    ((_, ports), _), *told = lines.vectors(VECTORS)
     switch = await Switch.after_reset(dut)
     assert switch.ports == int(ports)
     for words, answers in told:

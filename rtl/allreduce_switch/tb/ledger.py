@@ -9,10 +9,12 @@ end nothing is due and no buffer holds anything.
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
+from itertools import chain
 
-from bench import Process, Reference, difference
+from bench import Reference, difference
 from frames import FIRST
+from lines import Program
+from switch_build import Shape
 
 # Why the Aggregation Frame Handler refuses frames.
 REFUSALS = {"gap", "too long", "forgotten", "pending"}
@@ -26,17 +28,16 @@ LATE = 2
 class Answers(Reference):
     """The reference, told steps of frames."""
 
-    def ask(self, line: str) -> tuple[list[tuple[int, str]], str | None]:
+    def step(self, line: str) -> tuple[list[tuple[int, str]], str | None]:
         """The frames that leave, by port, and why the frame was dropped, if it was."""
-        self.tell(line)
         outs, why = [], None
-        for what, *words in self.answers():
+        for what, *words in self.ask(line):
             match what:
                 case "out":
                     outs.append((int(words[0]), words[1].lower()))
                 case "drop":
                     why = " ".join(words[1:])
-                case "error" | "refused":
+                case "refused":
                     raise AssertionError(f"the reference was told {line[:60]}, found {' '.join([what, *words])}")
         return outs, why
 
@@ -65,10 +66,11 @@ class Again:
 class Ledger:
     """A simulator and a reference, and what is due. `left` is called with the source port and the frame of each result that has left."""
 
-    def __init__(self, simulator: Path, ports: int, flows: int = 4, frames: int = 128) -> None:
-        self.ports, self.flows, self.frames = ports, flows, frames
-        self.reference = Answers(ports, flows, frames)
-        self.simulator = Process([str(simulator)])
+    def __init__(self, shape: Shape) -> None:
+        ports = shape.ports
+        self.ports, self.flows, self.frames = ports, shape.flows, shape.frames
+        self.reference = Answers(self.ports, self.flows, self.frames)
+        self.simulator = Program(shape.simulator())
         self.left: Callable[[int, bytes], None] = lambda source, frame: None
         # All that the simulator was told, for who wants to do it again.
         self.told: list[str] = []
@@ -185,7 +187,7 @@ class Ledger:
     # ---- What it is told.
     def hear(self) -> int | None:
         value = None
-        for words in self.simulator.answers():
+        for words in chain.from_iterable(self.simulator.answers()):
             if words[0] not in ("learn", "cut"):
                 self.learn_all()
             if words[0] == "reg":
@@ -199,12 +201,6 @@ class Ledger:
 
     def on_end(self, *_: str) -> None:
         pass
-
-    def on_busy(self) -> None:
-        raise AssertionError("expected empty buffers after all has left")
-
-    def on_underrun(self, port: str) -> None:
-        raise AssertionError(f"port {port}: expected the beats of a frame one after the other, found a pause")
 
     def on_flushed(self, port: str, count: str) -> None:
         for _ in range(int(count)):
@@ -235,13 +231,13 @@ class Ledger:
         """Those of one cycle: of two ports with one address the lower one learns it."""
         for port, frame in self.learning:
             if not any(other < port and at[6:12] == frame[6:12] and len(at) >= 14 for other, at in self.learning):
-                self.reference.ask(f"learn {port} {frame.hex()}")
+                self.reference.step(f"learn {port} {frame.hex()}")
         self.learning.clear()
 
     def on_find(self, port: str) -> None:
         frame = self.entering[int(port)]
         if frame is not None:
-            _, why = self.reference.ask(f"find {port} {frame.hex()}")
+            _, why = self.reference.step(f"find {port} {frame.hex()}")
             if why is not None:
                 self.expected_drops[int(port), why] += 1
                 frame = None
@@ -253,14 +249,14 @@ class Ledger:
             assert kind == "drop", f"port {port}: expected a frame to be dropped, found that it is {kind}"
         elif clear:
             # It is nobody's, whatever it was.
-            self.reference.ask(f"lose {port}")
+            self.reference.step(f"lose {port}")
             self.taken[port].append(Taken(frame, is_old=True))
         else:
             self.pass_on(port, frame, kind)
 
     def pass_on(self, port: int, frame: bytes, kind: str) -> None:
         """The reference judges a frame that the Frame Analyzer has judged."""
-        outs, why = self.reference.ask(f"pass {port}")
+        outs, why = self.reference.step(f"pass {port}")
         is_first = frame[54:55] == bytes([FIRST])
         if outs and all(out == frame.hex() for _, out in outs):
             expected = {"forward"}

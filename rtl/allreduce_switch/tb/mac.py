@@ -27,6 +27,8 @@ class Mac:
         self.frame, self.taking = b"", bytearray()
         # Whether a beat would be taken, asked anew for each.
         self.ready: Callable[[], bool] = lambda: True
+        # What the wires say, for most edges change none of them.
+        self.is_ready = self.is_playing = False
         # When the last beat of a frame went in or came out, in ns, and the frame.
         self.sent: list[tuple[float, bytes]] = []
         self.received: list[bytes] = []
@@ -40,7 +42,8 @@ class Mac:
 
     def take(self) -> None:
         streams, ready = self.streams, self.ready()
-        streams.tx_tready.value = ready
+        if ready != self.is_ready:
+            streams.tx_tready.value = self.is_ready = ready
         if not ready:
             return
         if int(streams.tx_tvalid.value) == 0:
@@ -59,7 +62,8 @@ class Mac:
         if not self.beats and self.queue:
             self.load(self.queue.popleft())
         beat = self.beats.popleft() if self.beats else None
-        streams.rx_tvalid.value = beat is not None
+        if self.is_playing != (beat is not None):
+            streams.rx_tvalid.value = self.is_playing = beat is not None
         if beat is not None:
             streams.rx_tdata.value, streams.rx_tkeep.value, streams.rx_tlast.value = beat
             self.moved()

@@ -1,36 +1,33 @@
-// The switch under Verilator, driven by lines on standard input: frames go in at line rate, and what leaves is printed with its times.
+// The switch under Verilator, driven by lines (rtl/bench/sim.h): frames go in at line rate, and what leaves is printed with its times.
 //
 //   frame PORT HEX      queues a frame at a port; frames follow each other as on a 10 Gbit/s wire
 //   gap PORT NS         lets the wire rest before the next frame
 //   sink PORT wire      takes frames at 10 Gbit/s (what is so at first)
 //   sink PORT stop      takes nothing
 //   sink PORT random SEED PERCENT   is ready in so many cycles of a hundred
-//   spi ADDRESS VALUE   writes a register; read ADDRESS prints `reg ADDRESS VALUE`
+//   spi ADDRESS VALUE   writes a register;   read ADDRESS   answers `reg ADDRESS VALUE`
 //   cycles N            runs N cycles of the processing clock
 //   flush PORT          takes back the frames of a port that have not begun; answers `flushed PORT COUNT`
 //   run                 runs until nothing has come out for long
 //   watch               from now on tells what the stages do, too, as observed_switch.sv has it
 //
-// Answers: `sent PORT FIRST LAST`, `out PORT FIRST LAST HEX` (times of the first and the last beat, in picoseconds), `drop PORT REASON`,
-// `underrun PORT` if a frame's beats do not follow each other, and `end TIME` after each of the commands that run.
+// Answers: `sent PORT FIRST LAST`, `out PORT FIRST LAST HEX` (times of the first and the last beat, in picoseconds), `drop PORT REASON`.
 //
 // What the stages do: `sent PORT FIRST LAST lost` for a frame that was dropped at the entry, `learn PORT`, `cut PORT` and `find PORT`;
-// `judge PORT KIND`, `refuse PORT CYCLE`, `store PORT`, `ask PORT`, `stale PORT`; `forget PORT`, `again PORT`, `sum`, `done CYCLE`; `clear`; and
-// before `end` of `run`, `busy` if something is left. Lines of one cycle come in the order in which they count: what is judged for aggregation as a
+// `judge PORT KIND`, `refuse PORT CYCLE`, `store PORT`, `ask PORT`, `stale PORT`; `forget PORT`, `again PORT`, `sum`, `done CYCLE`; `clear`.
+// Lines of one cycle come in the order in which they count: what is judged for aggregation as a
 // register is written comes before `clear`, as `judge PORT aggregate clear`, and what is judged otherwise behind it.
 
+#include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <deque>
 #include <iostream>
 #include <random>
-#include <sstream>
 #include <string>
-#include <type_traits>
 #include <vector>
 
-#include "Vallreduce_switch.h"
-#include "verilated.h"
+#include "../../bench/sim.h"
+#include "Vtop.h"
 
 namespace {
 
@@ -45,28 +42,7 @@ const char* const kReasons[] = {"overrun", "giant",     "runt",    "filtered", "
 constexpr int kReasonCount = 12;
 const char* const kKinds[] = {"drop", "forward", "aggregate", "?"};
 
-// Bits of a port of any width, as Verilator keeps them: a number up to 64, an array of words beyond.
-template <typename T>
-uint64_t get(const T& port, int low, int width) {
-  if constexpr (std::is_integral_v<T>) {
-    const uint64_t mask = width == 64 ? ~0ULL : (1ULL << width) - 1;
-    return (static_cast<uint64_t>(port) >> low) & mask;
-  } else {
-    uint64_t value = 0;
-    for (int i = 0; i < width; i++) value |= static_cast<uint64_t>((port[(low + i) / 32] >> ((low + i) % 32)) & 1) << i;
-    return value;
-  }
-}
-
-template <typename T>
-void set(T& port, int low, int width, uint64_t value) {
-  if constexpr (std::is_integral_v<T>) {
-    const uint64_t mask = (width == 64 ? ~0ULL : (1ULL << width) - 1) << low;
-    port = static_cast<T>((static_cast<uint64_t>(port) & ~mask) | ((value << low) & mask));
-  } else {
-    for (int i = 0; i < width; i += 32) port[(low + i) / 32] = static_cast<uint32_t>(value >> i);
-  }
-}
+using sim::get, sim::set, sim::Bytes, sim::Words;
 
 // A 64-bit word of a port's stream.
 template <typename T>
@@ -75,7 +51,7 @@ uint64_t get_word(const T& port, int index) {
 }
 
 struct Item {
-  std::vector<uint8_t> bytes;
+  Bytes bytes;
   int64_t rest = 0;
 };
 
@@ -102,7 +78,7 @@ struct Sink {
   enum { kWire, kStop, kRandom } mode = kWire;
   std::mt19937 random;
   uint32_t percent = 100;
-  std::vector<uint8_t> bytes;
+  Bytes bytes;
   bool ready = false;
   bool busy = false;
   int64_t first = 0;
@@ -110,7 +86,7 @@ struct Sink {
 };
 
 struct Bench {
-  Vallreduce_switch top;
+  Vtop top;
   Source sources[kPorts];
   Sink sinks[kPorts];
   int64_t now = 0;
@@ -157,19 +133,14 @@ struct Bench {
         // As with what is sent: on time on the average.
         const int64_t begin = sink.first - sink.free_at < kPortClock ? sink.free_at : sink.first;
         sink.free_at = begin + (static_cast<int64_t>(sink.bytes.size()) + kOverhead) * kByte;
-        std::string hex;
-        for (const uint8_t byte : sink.bytes) {
-          hex += "0123456789abcdef"[byte >> 4];
-          hex += "0123456789abcdef"[byte & 15];
-        }
-        std::printf("out %d %lld %lld %s\n", p, (long long)sink.first, (long long)now, hex.c_str());
+        std::cout << "out " << p << " " << sink.first << " " << now << " " << sim::hex(sink.bytes) << "\n";
       }
     } else if (!out && sink.ready && sink.busy) {
-      std::printf("underrun %d\n", p);
+      std::cout << "fault port " << p << ": expected the beats of a frame one after the other, found a pause\n";
     }
     source.lost |= source.busy && get(top.lost_o, p, 1);
     if (source.busy && get(top.rx_tlast_i, p, 1)) {
-      std::printf("sent %d %lld %lld%s\n", p, (long long)source.first, (long long)now, watching && source.lost ? " lost" : "");
+      std::cout << "sent " << p << " " << source.first << " " << now << (watching && source.lost ? " lost" : "") << "\n";
       source.busy = source.lost = false;
       source.queue.pop_front();
     }
@@ -211,7 +182,7 @@ struct Bench {
     }
     set(top.rx_tvalid_i, p, 1, source.busy);
     if (source.busy) {
-      const std::vector<uint8_t>& bytes = source.queue.front().bytes;
+      const Bytes& bytes = source.queue.front().bytes;
       uint64_t data = 0;
       uint64_t keep = 0;
       for (int i = 0; i < 8 && source.place < bytes.size(); i++, source.place++) {
@@ -251,7 +222,7 @@ struct Bench {
     for (int p = 0; p < kPorts; p++) {
       const uint64_t drops = get(top.drop_o, kReasonCount * p, kReasonCount);
       for (int r = 0; r < kReasonCount; r++) {
-        if (drops >> r & 1) std::printf("drop %d %s\n", p, kReasons[r]);
+        if (drops >> r & 1) std::cout << "drop " << p << " " << kReasons[r] << "\n";
       }
     }
     if (watching) watch();
@@ -265,7 +236,7 @@ struct Bench {
   template <typename T>
   void tell(const T& pulses, const char* what) {
     for (int p = 0; p < kPorts; p++) {
-      if (get(pulses, p, 1)) std::printf("%s %d\n", what, p);
+      if (get(pulses, p, 1)) std::cout << what << " " << p << "\n";
     }
   }
 
@@ -273,7 +244,7 @@ struct Bench {
   void tell_judged(bool aggregated) {
     for (int p = 0; p < kPorts; p++) {
       const uint64_t kind = get(top.kind_o, 2 * p, 2);
-      if (get(top.judge_o, p, 1) && (kind == 2) == aggregated) std::printf("judge %d %s%s\n", p, kKinds[kind], aggregated && top.clear_o ? " clear" : "");
+      if (get(top.judge_o, p, 1) && (kind == 2) == aggregated) std::cout << "judge " << p << " " << kKinds[kind] << (aggregated && top.clear_o ? " clear" : "") << "\n";
     }
   }
 
@@ -281,22 +252,22 @@ struct Bench {
   void watch() {
     tell(top.find_o, "find");
     for (int p = kPorts - 1; p >= 0; p--) {
-      if (get(top.learn_o, p, 1)) std::printf("%s %d\n", get(top.cut_o, p, 1) ? "cut" : "learn", p);
+      if (get(top.learn_o, p, 1)) std::cout << (get(top.cut_o, p, 1) ? "cut " : "learn ") << p << "\n";
     }
     tell_judged(true);
     if (!top.clear_o) tell_judged(false);
     for (int p = 0; p < kPorts; p++) {
-      if (get(top.refuse_o, p, 1)) std::printf("refuse %d %lld\n", p, (long long)(now / kClock));
+      if (get(top.refuse_o, p, 1)) std::cout << "refuse " << p << " " << now / kClock << "\n";
     }
     tell(top.store_o, "store");
     tell(top.ask_o, "ask");
     tell(top.stale_o, "stale");
     tell(top.forget_o, "forget");
     tell(top.again_o, "again");
-    if (top.sum_o) std::printf("sum\n");
-    if (top.done_o) std::printf("done %lld\n", (long long)(now / kClock));
+    if (top.sum_o) std::cout << "sum\n";
+    if (top.done_o) std::cout << "done " << now / kClock << "\n";
     if (!top.clear_o) return;
-    std::printf("clear\n");
+    std::cout << "clear\n";
     tell_judged(false);
   }
 
@@ -312,6 +283,7 @@ struct Bench {
       if (!waiting) break;
       cycle();
     }
+    if (watching && top.busy_o) std::cout << "fault something is left in the buffers\n";
   }
 
   // A transfer of 40 bits; the value that was read.
@@ -340,68 +312,40 @@ struct Bench {
 int main(int argc, char** argv) {
   Verilated::commandArgs(argc, argv);
   static Bench bench;
-  std::string line;
-  std::ios::sync_with_stdio(false);
-  while (std::getline(std::cin, line)) {
-    std::istringstream words(line);
-    std::string what;
-    words >> what;
-    bool ran = true;
-    if (what == "frame") {
-      int port;
-      std::string hex;
-      words >> port >> hex;
-      Item item;
-      for (size_t i = 0; i + 1 < hex.size(); i += 2) item.bytes.push_back(static_cast<uint8_t>(std::stoi(hex.substr(i, 2), nullptr, 16)));
-      bench.sources[port].queue.push_back(item);
-      ran = false;
-    } else if (what == "gap") {
-      int port;
-      int64_t rest;
-      words >> port >> rest;
-      Item item;
-      item.rest = rest * 1000;
-      bench.sources[port].queue.push_back(item);
-      ran = false;
-    } else if (what == "flush") {
-      int port;
-      words >> port;
-      std::printf("flushed %d %d\n", port, bench.sources[port].flush());
-    } else if (what == "sink") {
-      int port;
-      std::string mode;
-      words >> port >> mode;
-      Sink& sink = bench.sinks[port];
-      sink.mode = mode == "wire" ? Sink::kWire : mode == "stop" ? Sink::kStop : Sink::kRandom;
-      if (mode == "random") {
-        uint32_t seed;
-        words >> seed >> sink.percent;
-        sink.random.seed(seed);
-      }
-      ran = false;
-    } else if (what == "spi" || what == "read") {
-      std::string address, value = "0";
-      words >> address >> value;
-      const uint32_t got = bench.spi(what == "spi", std::stoul(address, nullptr, 0), std::stoul(value.empty() ? "0" : value, nullptr, 0));
-      if (what == "read") std::printf("reg %s 0x%08x\n", address.c_str(), got);
-    } else if (what == "cycles") {
-      int64_t count;
-      words >> count;
-      bench.cycles(count);
-    } else if (what == "run") {
-      bench.run();
-      if (bench.watching && bench.top.busy_o) std::printf("busy\n");
-    } else if (what == "watch") {
-      bench.watching = true;
-      ran = false;
-    } else {
-      std::fprintf(stderr, "expected a command, found %s\n", line.c_str());
-      return 2;
-    }
-    if (ran) {
-      std::printf("end %lld\n", (long long)bench.now);
-      std::fflush(stdout);
-    }
-  }
-  return 0;
+  const auto port = [](Words& words) { return static_cast<size_t>(words.below(kPorts)); };
+  return sim::serve(bench.now, {
+      {"frame", [&](Words& words) {
+         const size_t at = port(words);
+         bench.sources[at].queue.push_back({words.bytes(), 0});
+       }},
+      {"gap", [&](Words& words) {
+         const size_t at = port(words);
+         bench.sources[at].queue.push_back({{}, words.number() * 1000});
+       }},
+      {"flush", [&](Words& words) {
+         const size_t at = port(words);
+         std::cout << "flushed " << at << " " << bench.sources[at].flush() << "\n";
+       }},
+      {"sink", [&](Words& words) {
+         Sink& sink = bench.sinks[port(words)];
+         const std::string mode = words.text();
+         if (mode != "wire" && mode != "stop" && mode != "random") throw std::invalid_argument("wire, stop or random in place of " + mode);
+         sink.mode = mode == "wire" ? Sink::kWire : mode == "stop" ? Sink::kStop : Sink::kRandom;
+         if (sink.mode == Sink::kRandom) {
+           sink.random.seed(static_cast<uint32_t>(words.number()));
+           sink.percent = static_cast<uint32_t>(words.below(101));
+         }
+       }},
+      {"spi", [](Words& words) {
+         const auto address = static_cast<uint32_t>(words.below(128));
+         bench.spi(true, address, static_cast<uint32_t>(words.number()));
+       }},
+      {"read", [](Words& words) {
+         const auto address = static_cast<uint32_t>(words.below(128));
+         std::cout << "reg " << address << " " << bench.spi(false, address, 0) << "\n";
+       }},
+      {"cycles", [](Words& words) { bench.cycles(words.number()); }},
+      {"run", [](Words&) { bench.run(); }},
+      {"watch", [](Words&) { bench.watching = true; }},
+  });
 }

@@ -9,7 +9,7 @@ from frames import IMMEDIATE, LAST, address, ethernet
 from hosts import Floats, Host
 
 
-@rtl_tools.programs("verilator", "g++", "make")
+@rtl_tools.programs("verilator", "g++")
 @needs.modules("numpy")
 class Aggregation(Case):
     def test_messages_of_every_form_are_added_up(self) -> None:

@@ -3,17 +3,18 @@
 import unittest
 
 import rtl_tools
+from switch_build import EIGHT, THREE, TWO
 
 
-@rtl_tools.programs("verilator", "g++", "make")
+@rtl_tools.programs("verilator", "g++")
 class Build(unittest.TestCase):
     turn = 0
 
     def test_eight_ports(self) -> None:
-        self.assertTrue(rtl_tools.verilate(8).exists())
+        self.assertTrue(EIGHT.simulator().exists())
 
     def test_three_ports(self) -> None:
-        self.assertTrue(rtl_tools.verilate(3).exists())
+        self.assertTrue(THREE.simulator().exists())
 
     def test_two_ports_with_two_flows_of_eight_frames(self) -> None:
-        self.assertTrue(rtl_tools.verilate(2, 2, 8).exists())
+        self.assertTrue(TWO.simulator().exists())

@@ -8,7 +8,7 @@ from case import Case
 from frames import address, ethernet
 
 
-@rtl_tools.programs("verilator", "g++", "make")
+@rtl_tools.programs("verilator", "g++")
 @needs.modules("numpy")
 class Forwarding(Case):
     def test_what_is_for_nobody_known_goes_everywhere_but_back(self) -> None:

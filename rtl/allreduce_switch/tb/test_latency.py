@@ -7,7 +7,7 @@ from frames import FIRST, MIDDLE, address, ethernet
 from hosts import Floats, Host
 
 
-@rtl_tools.programs("verilator", "g++", "make")
+@rtl_tools.programs("verilator", "g++")
 @needs.modules("numpy")
 class Latency(Case):
     """Idle, all ports at once, from the last beat in to the first beat out; latency.toml says how long, and the paper (figure 17) how long at most."""

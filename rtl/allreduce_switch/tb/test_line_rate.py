@@ -13,7 +13,7 @@ OVERHEAD = 24
 LEAST = 99
 
 
-@rtl_tools.programs("verilator", "g++", "make")
+@rtl_tools.programs("verilator", "g++")
 @needs.modules("numpy")
 class LineRate(Case):
     def measure(self, outs: list[Out], count: int, size: int, begin: int = 0) -> tuple[float, int]:

@@ -7,7 +7,7 @@ from frames import FIRST, IMMEDIATE, MIDDLE, address, ethernet, roce
 from hosts import Host
 
 
-@rtl_tools.programs("verilator", "g++", "make")
+@rtl_tools.programs("verilator", "g++")
 @needs.modules("numpy")
 class Loss(Case):
     def test_frames_after_a_lost_one_are_dropped_until_it_comes(self) -> None:

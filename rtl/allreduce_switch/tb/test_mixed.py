@@ -11,6 +11,7 @@ import needs
 import rtl_tools
 from ledger import Ledger
 from mixed import Mixed, shorten
+from switch_build import EIGHT, THREE, TWO, Shape
 
 SEED = int(os.environ.get("ALLREDUCE_SWITCH_SEED", "1"))
 STEPS = int(os.environ.get("ALLREDUCE_SWITCH_STEPS", "150"))
@@ -18,16 +19,15 @@ STEPS = int(os.environ.get("ALLREDUCE_SWITCH_STEPS", "150"))
 REST = 50
 
 
-@rtl_tools.programs("verilator", "g++", "make")
+@rtl_tools.programs("verilator", "g++")
 @needs.modules("numpy")
 class Everything(unittest.TestCase):
     # After what needs no simulator.
     turn = 2
 
-    def check(self, ports: int, seeds: int, flows: int = 4, frames: int = 128) -> None:
-        simulator = rtl_tools.verilate(ports, flows, frames)
+    def check(self, shape: Shape, seeds: int) -> None:
         for seed in range(SEED, SEED + seeds):
-            ledger, step = Ledger(simulator, ports, flows, frames), -1
+            ledger, step = Ledger(shape), -1
             self.addCleanup(ledger.close)
             try:
                 traffic = Mixed(ledger, seed)
@@ -37,16 +37,16 @@ class Everything(unittest.TestCase):
                         traffic.settle()
                 traffic.finish()
             except AssertionError as difference:
-                told = shorten(ledger, lambda: Ledger(simulator, ports, flows, frames))
-                path = rtl_tools.BUILD / f"mixed-{ports}-{flows}-{frames}-{seed}.lines"
+                told = shorten(ledger, lambda: Ledger(shape))
+                path = rtl_tools.BUILD / f"mixed-{shape.ports}-{shape.flows}-{shape.frames}-{seed}.lines"
                 path.write_text("".join(f"{line}\n" for line in told))
-                raise AssertionError(f"ALLREDUCE_SWITCH_SEED={seed}, {ports} ports, step {step}: {difference}; {path} has {len(told)} of {len(ledger.told)} lines that still fail") from difference
+                raise AssertionError(f"ALLREDUCE_SWITCH_SEED={seed}, {shape.ports} ports, step {step}: {difference}; {path} has {len(told)} of {len(ledger.told)} lines that still fail") from difference
 
     def test_eight_ports(self) -> None:
-        self.check(8, 1)
+        self.check(EIGHT, 1)
 
     def test_three_ports(self) -> None:
-        self.check(3, 3)
+        self.check(THREE, 3)
 
     def test_two_ports_with_two_flows_of_eight_frames(self) -> None:
-        self.check(2, 6, flows=2, frames=8)
+        self.check(TWO, 6)

@@ -12,6 +12,7 @@ import rtl_tools
 from bench import Bench
 from frames import FIRST, IMMEDIATE, LAST, MIDDLE, address, ethernet, spoil
 from hosts import Floats, Host
+from switch_build import EIGHT, THREE, TWO, Shape
 
 SEED = int(os.environ.get("ALLREDUCE_SWITCH_SEED", "1"))
 STEPS = int(os.environ.get("ALLREDUCE_SWITCH_STEPS", "60"))
@@ -129,28 +130,28 @@ class Traffic:
             bench.send(port, self.strange(port))
 
 
-@rtl_tools.programs("verilator", "g++", "make")
+@rtl_tools.programs("verilator", "g++")
 @needs.modules("numpy")
 class Random(unittest.TestCase):
     # After what needs no simulator.
     turn = 2
 
-    def check(self, ports: int, seeds: int, flows: int = 4, frames: int = 128) -> None:
+    def check(self, shape: Shape, seeds: int) -> None:
         for seed in range(SEED, SEED + seeds):
-            bench = Bench(rtl_tools.verilate(ports, flows, frames), ports, flows, frames)
+            bench = Bench(shape)
             self.addCleanup(bench.close)
-            traffic = Traffic(bench, flows, seed)
+            traffic = Traffic(bench, shape.flows, seed)
             for step in range(STEPS):
                 try:
                     traffic.step()
                 except AssertionError as difference:
-                    raise AssertionError(f"ALLREDUCE_SWITCH_SEED={seed}, {ports} ports, step {step}: {difference}") from difference
+                    raise AssertionError(f"ALLREDUCE_SWITCH_SEED={seed}, {shape.ports} ports, step {step}: {difference}") from difference
 
     def test_eight_ports(self) -> None:
-        self.check(8, 3)
+        self.check(EIGHT, 3)
 
     def test_three_ports(self) -> None:
-        self.check(3, 3)
+        self.check(THREE, 3)
 
     def test_two_ports_with_two_flows_of_eight_frames(self) -> None:
-        self.check(2, 6, flows=2, frames=8)
+        self.check(TWO, 6)

@@ -7,7 +7,7 @@ from frames import FIRST, address, ethernet
 from hosts import Floats, Host
 
 
-@rtl_tools.programs("verilator", "g++", "make")
+@rtl_tools.programs("verilator", "g++")
 @needs.modules("numpy")
 class Registers(Case):
     def test_registers_refuse_what_makes_no_sense(self) -> None:

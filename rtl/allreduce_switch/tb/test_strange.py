@@ -9,7 +9,7 @@ from frames import FIRST, IMMEDIATE, LAST, MIDDLE, address, roce, spoil
 from hosts import Host
 
 
-@rtl_tools.programs("verilator", "g++", "make")
+@rtl_tools.programs("verilator", "g++")
 @needs.modules("numpy")
 class Strange(Case):
     def test_what_is_not_quite_for_aggregation_is_forwarded_unchanged(self) -> None:

@@ -2,21 +2,24 @@
 
 import unittest
 
+import lines
 import needs
 import rtl_tools
 from bench import Bench
-from vectors import steps
+from switch_build import Shape
+
+VECTORS = rtl_tools.ROOT / "vectors/allreduce-switch.txt"
 
 
-@rtl_tools.programs("verilator", "g++", "make")
+@rtl_tools.programs("verilator", "g++")
 @needs.modules("numpy")
 class Vectors(unittest.TestCase):
     # After what needs no simulator.
     turn = 2
 
     def test_every_frame_is_answered_as_the_engine_does(self) -> None:
-        ((_, ports), _), *told = steps()
-        bench = Bench(rtl_tools.verilate(int(ports)), int(ports))
+        ((_, ports), _), *told = lines.vectors(VECTORS)
+        bench = Bench(Shape(int(ports)))
         self.addCleanup(bench.close)
         for words, answers in told:
             match words:

@@ -2,20 +2,14 @@
 
 import unittest
 
-import rtl_tools
-from rtl_tools import RTL, Property, Twin
+import proofs
+from proofs import Property, Twin
+from rtl_tools import RTL
 
 INC = RTL / "inc_engine"
 
 
-@rtl_tools.programs("yosys", "yosys-smtbmc", "yosys-abc", "z3")
-class Proofs(unittest.TestCase):
-    def check(self, what: Property, twins: list[Twin]) -> None:
-        self.assertTrue(what.holds(), f"{what.wrapper.stem} does not hold")
-        self.assertTrue(what.bounded(), f"{what.wrapper.stem} does not hold for {what.steps} steps")
-        for twin in twins:
-            self.assertFalse(what.holds(twin), f"{what.wrapper.stem} holds of a twin with {twin.new!r}")
-
+class Proofs(proofs.Proofs):
     def test_slot_table(self) -> None:
         name = "slot_table.sv"
         twins = [

@@ -17,6 +17,7 @@ module reduce_lane #(
 
   // Numbers of one sign have the order of their bits, and minus zero is less than plus zero.
   function automatic logic [31:0] pick(input logic [31:0] a, input logic [31:0] b, input logic max);
+    /* verilator no_inline_task */
     logic a_less;
     a_less = (a[31] != b[31]) ? a[31] : (a[31] ? a[30:0] > b[30:0] : a[30:0] < b[30:0]);
     if (a[30:0] > 31'h7F800000 || b[30:0] > 31'h7F800000) pick = 32'h7FC00000;

@@ -1,11 +1,13 @@
 """A bench for IncEngine: what it is told, what it answers, and what the engine in `crates/engines/epic` answers to the same in the same order."""
 
 import subprocess
+import tempfile
 import unittest
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import inc_build
+import lines
 
 VECTORS = Path(__file__).resolve().parents[3] / "vectors/inc-engine.txt"
 # Ethernet, IPv4 and UDP lie before the BTH.
@@ -21,16 +23,13 @@ class Step:
     answers: list[str] = field(default_factory=list)
 
 
-def cases(text: str) -> list[list[Step]]:
+def cases(file: Path) -> list[list[Step]]:
     """Vectors by case: each begins with its group."""
     found: list[list[Step]] = []
-    for line in text.splitlines():
-        if line.startswith("> group"):
+    for words, answers in lines.vectors(file):
+        if words[0] == "group":
             found.append([])
-        if line.startswith("> "):
-            found[-1].append(Step(line[2:]))
-        else:
-            found[-1][-1].answers.append(line)
+        found[-1].append(Step(" ".join(words), [" ".join(answer) for answer in answers]))
     return found
 
 
@@ -45,52 +44,43 @@ class Run:
     # First and last cycle, by number; of what left with the edge and the frame.
     came: dict[int, tuple[int, int]]
     left: list[tuple[int, int, int, str]]
-    cycles: int
 
 
-def simulate(program: Path, lines: list[str]) -> list[Run]:
+def simulate(program: Path, told: list[str]) -> list[Run]:
     """The runs that are among the lines. Raises AssertionError at what must never be."""
-    ended = subprocess.run([str(program)], input="\n".join(lines) + "\n", text=True, capture_output=True, timeout=300)
-    assert ended.returncode == 0, f"{ended.returncode}: {ended.stderr[-2000:]}"
-    runs, run, began = [], Run([], [], [], {}, [], 0), 0
-    for line in ended.stdout.splitlines():
-        what, *words = line.split()
-        if what == "done":
-            run.decided.append((int(words[0]), words[1]))
-        elif what == "refused":
-            run.refused.append(int(words[0]))
-        elif what == "lost":
-            run.lost.append(int(words[0]))
-        elif what == "in":
-            run.came[int(words[0])] = int(words[1]), int(words[2])
-        elif what == "out":
-            run.left.append((int(words[0]), int(words[1]), int(words[2]), words[3]))
-        elif what == "end":
-            run.cycles, began = int(words[0]) - began, int(words[0])
-            runs.append(run)
-            run = Run([], [], [], {}, [], 0)
-        else:
-            raise AssertionError(line)
+    runs = []
+    for line, said in zip(told, lines.converse([program], told), strict=True):
+        if line != "run":
+            continue
+        run = Run([], [], [], {}, [])
+        for what, *words in said:
+            match what:
+                case "done":
+                    run.decided.append((int(words[0]), words[1]))
+                case "refused":
+                    run.refused.append(int(words[0]))
+                case "lost":
+                    run.lost.append(int(words[0]))
+                case "in":
+                    run.came[int(words[0])] = int(words[1]), int(words[2])
+                case "out":
+                    run.left.append((int(words[0]), int(words[1]), int(words[2]), words[3]))
+        runs.append(run)
     return runs
 
 
-def answers(lines: list[str]) -> list[list[str]]:
+def answers(told: list[str]) -> list[list[str]]:
     """What the engine answers, line by line."""
-    ended = subprocess.run([str(inc_build.engine("answers"))], input="\n".join(lines) + "\n", text=True, capture_output=True, timeout=120, check=True)
-    found: list[list[str]] = [[]]
-    for line in ended.stdout.splitlines():
-        if line == "end":
-            found.append([])
-        else:
-            assert not line.startswith("error"), line
-            found[-1].append(line)
-    return found[:-1]
+    said = lines.converse([inc_build.engine("answers")], told)
+    return [[" ".join(words) for words in answer[:-1]] for answer in said]
 
 
 def random_cases(seed: int, count: int, shape: inc_build.Shape, mtu: int = 64) -> list[list[Step]]:
     """Random groups of neighbours, which the engine has answered."""
     command = [str(inc_build.engine("vectors")), *map(str, (seed, count, shape.ports, shape.slots // 2, mtu))]
-    return cases(subprocess.run(command, text=True, capture_output=True, timeout=120, check=True).stdout)
+    with tempfile.NamedTemporaryFile() as file:
+        subprocess.run(command, stdout=file, check=True)
+        return cases(Path(file.name))
 
 
 def by_edge(frames: list[tuple[int, str]]) -> dict[tuple[int, bool], list[str]]:
@@ -122,8 +112,8 @@ def difference(run: Run, steps: list[Step]) -> str:
 def in_order(case: list[Step], run: Run) -> list[Step]:
     """A case as the hardware decided it, with the engine's answers to that order."""
     frames = [step.told for step in case[1:]]
-    lines = [case[0].told, *(frames[number] for number, _ in run.decided)]
-    return [Step(line, said) for line, said in zip(lines[1:], answers(lines)[1:], strict=True)]
+    told = [case[0].told, *(frames[number] for number, _ in run.decided)]
+    return [Step(line, said) for line, said in zip(told[1:], answers(told)[1:], strict=True)]
 
 
 def hold(test: unittest.TestCase, case: list[Step], run: Run) -> None:

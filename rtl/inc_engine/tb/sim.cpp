@@ -1,31 +1,28 @@
-// IncEngine under Verilator, driven by lines on standard input: the frames of its neighbours.
+// IncEngine under Verilator, driven by lines (rtl/bench/sim.h): the frames of its neighbours.
 //
 //   seed N                       begins the random numbers anew
 //   pace LOW HIGH                a frame begins so many cycles after the one told before it, or when its port is free
-//   serial                       a frame begins when nothing happens any more for the one told before it
+//   serial                       a frame begins when nothing happens any more for the one told before it, and a run ends so
 //   stall PERCENT                of cycles, in which a port takes no beat
 //   group RANKS EDGES PARENT WINDOW MTU PSN REPRODUCIBLE ENDS TOWARD [MUTATION]   a reset, and the group (the words of the engine's example `answers`)
 //   frame EDGE HEX [GAP]         a frame without frame check sequence; so many cycles after the one before it, whatever the pace
 //   run                          runs what was told, until nothing has happened for long
 //
 // Frames of a run have numbers from 0. Answers of run: `refused N`, `lost N` at the entry; `done N REASON` in the order of decisions;
-// `in N FIRST LAST`, `out EDGE FIRST LAST HEX` with the cycles of the first and last beats; `end CYCLE`. What must never be is a `fault WHAT`.
+// `in N FIRST LAST`, `out EDGE FIRST LAST HEX` with the cycles of the first and last beats. Times are cycles.
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <deque>
 #include <iostream>
-#include <map>
 #include <random>
 #include <sstream>
 #include <string>
-#include <type_traits>
 #include <vector>
 
-#include "Vinc_engine.h"
-#include "verilated.h"
+#include "../../bench/sim.h"
+#include "Vtop.h"
 
 namespace {
 
@@ -37,42 +34,10 @@ const char* const kMutations[] = {"-", "window-short", "no-duplicate-check", "ps
                                   "reduce-recycled-by-completion", "nak-forwarded", "ack-only-if-news", "answers-next-slot", "never-cleared",
                                   "payload-not-cleared", "arrived-never-cleared", "recycles-start", "window-in-messages", "changes-an-element",
                                   "adds-whatever-comes"};
-// Cycles without anything, after which the next frame comes, or nothing more is expected; and those that a run may take at most without an end.
+// Cycles without anything, after which the next frame comes, or nothing more is expected of many at once; and those that a run may take at most without an end.
 constexpr int64_t kPause = 60, kQuiet = 400, kMost = 20'000'000;
 
-template <typename T>
-void set(T& port, int low, int width, uint64_t value) {
-  if constexpr (std::is_integral_v<T>) {
-    const uint64_t mask = (width == 64 ? ~0ULL : (1ULL << width) - 1) << low;
-    port = static_cast<T>((static_cast<uint64_t>(port) & ~mask) | ((value << low) & mask));
-  } else {
-    for (int i = 0; i < width; i++) {
-      uint32_t& word = port[(low + i) / 32];
-      const uint32_t bit = 1u << ((low + i) % 32);
-      word = (value >> i) & 1 ? word | bit : word & ~bit;
-    }
-  }
-}
-
-template <typename T>
-uint64_t get(const T& port, int low, int width) {
-  if constexpr (std::is_integral_v<T>) {
-    return static_cast<uint64_t>(port) >> low & ((1ULL << width) - 1);
-  } else {
-    uint64_t value = 0;
-    for (int i = 0; i < width; i++) value |= static_cast<uint64_t>(port[(low + i) / 32] >> ((low + i) % 32) & 1) << i;
-    return value;
-  }
-}
-
-using Bytes = std::vector<uint8_t>;
-
-Bytes bytes_of(const std::string& hex) {
-  Bytes bytes(hex.size() / 2);
-  const auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
-  for (size_t i = 0; i < bytes.size(); i++) bytes[i] = static_cast<uint8_t>(digit(hex[2 * i]) << 4 | digit(hex[2 * i + 1]));
-  return bytes;
-}
+using sim::get, sim::set, sim::Bytes, sim::Words;
 
 struct Frame {
   int number;
@@ -96,12 +61,12 @@ struct Port {
 };
 
 struct Bench {
-  Vinc_engine top;
+  Vtop top;
   Port ports[kPorts];
   std::vector<Told> told;
   std::mt19937_64 random{1};
   int64_t now = 0, active_at = 0;
-  int low = 0, high = 0;
+  int64_t low = 0, high = 0;
   bool serial = false;
   uint32_t stall = 0;
 
@@ -114,12 +79,14 @@ struct Bench {
     top.eval();
   }
 
-  void group(std::istringstream& words) {
-    int ranks, edges, mtu, psn, reproducible;
-    uint64_t ends;
-    std::string parent, window, toward, mutation = "-";
-    words >> ranks >> edges >> parent >> window >> mtu >> psn >> reproducible >> ends >> toward >> mutation;
-    if (2 * std::stoi(window) != SLOTS || edges > kPorts || mtu > MTU) std::cout << "fault a group that does not fit" << std::endl;
+  void group(Words& words) {
+    const int64_t ranks = words.below(1 << 10), edges = words.below(kPorts + 1);
+    const std::string parent = words.text();
+    const int64_t window = words.number(), mtu = words.below(MTU + 1), psn = words.below(1 << 24), reproducible = words.below(2);
+    const auto ends = static_cast<uint64_t>(words.below(1 << kPorts));
+    std::string toward = words.text();
+    const std::string mutation = words.more() ? words.text() : kMutations[0];
+    if (2 * window != SLOTS || ranks > RANKS) throw std::invalid_argument("a window of " + std::to_string(SLOTS / 2) + " packets, and at most " + std::to_string(RANKS) + " ranks");
     for (int p = 0; p < kPorts; p++) {
       // Highest first: own and neighbour's MAC address, own and neighbour's IP address, own and neighbour's queue pair.
       const int at = 208 * p;
@@ -141,9 +108,9 @@ struct Bench {
     top.mtu_i = static_cast<uint16_t>(mtu);
     top.psn_i = static_cast<uint32_t>(psn);
     top.reproducible_i = static_cast<uint8_t>(reproducible);
-    for (size_t i = 0; i < std::size(kMutations); i++) {
-      if (mutation == kMutations[i]) top.mutation_i = static_cast<uint8_t>(i);
-    }
+    const auto* const broken = std::find(std::begin(kMutations), std::end(kMutations), mutation);
+    if (broken == std::end(kMutations)) throw std::invalid_argument("a rule in place of " + mutation);
+    top.mutation_i = static_cast<uint8_t>(broken - std::begin(kMutations));
     top.rx_valid_i = 0;
     top.tx_ready_i = 0;
     top.rst_ni = 0;
@@ -209,12 +176,7 @@ struct Bench {
         if (port.leave_first < 0) port.leave_first = now;
         port.leaving.insert(port.leaving.end(), beat, beat + get(top.tx_bytes_o, 7 * p, 7));
         if (get(top.tx_last_o, p, 1)) {
-          std::string hex;
-          for (const uint8_t byte : port.leaving) {
-            hex += "0123456789abcdef"[byte >> 4];
-            hex += "0123456789abcdef"[byte & 15];
-          }
-          std::cout << "out " << p << " " << port.leave_first << " " << now << " " << hex << "\n";
+          std::cout << "out " << p << " " << port.leave_first << " " << now << " " << sim::hex(port.leaving) << "\n";
           port.leaving.clear();
           port.leave_first = -1;
         }
@@ -239,7 +201,7 @@ struct Bench {
         begins += next < told.size() && told[next].gap >= 0 ? told[next].gap : pause;
         if (serial) break;
       }
-      if (next == told.size() && now > active_at + kQuiet) break;
+      if (next == told.size() && now > active_at + (serial ? kPause : kQuiet)) break;
       cycle();
     }
     if (now >= limit) std::cout << "fault no end\n";
@@ -248,43 +210,29 @@ struct Bench {
       if (!port.leaving.empty()) std::cout << "fault a frame without an end\n";
     }
     told.clear();
-    std::cout << "end " << now << std::endl;
   }
 };
 
 }  // namespace
 
 int main() {
-  Bench bench;
-  std::string line;
-  while (std::getline(std::cin, line)) {
-    std::istringstream words(line);
-    std::string what;
-    words >> what;
-    if (what == "seed") {
-      uint64_t seed;
-      words >> seed;
-      bench.random.seed(seed);
-    } else if (what == "pace") {
-      bench.serial = false;
-      words >> bench.low >> bench.high;
-    } else if (what == "serial") {
-      bench.serial = true;
-    } else if (what == "stall") {
-      words >> bench.stall;
-    } else if (what == "group") {
-      bench.group(words);
-    } else if (what == "frame") {
-      int port;
-      int64_t gap = -1;
-      std::string hex;
-      words >> port >> hex;
-      if (!(words >> gap)) gap = -1;
-      bench.told.push_back({port, bytes_of(hex), gap});
-    } else if (what == "run") {
-      bench.run();
-    } else if (!what.empty()) {
-      std::cout << "fault unknown line " << line << "\n";
-    }
-  }
+  static Bench bench;
+  return sim::serve(bench.now, {
+      {"seed", [](Words& words) { bench.random.seed(static_cast<uint64_t>(words.number())); }},
+      {"pace", [](Words& words) {
+         bench.serial = false;
+         bench.low = words.number();
+         bench.high = words.number();
+       }},
+      {"serial", [](Words&) { bench.serial = true; }},
+      {"stall", [](Words& words) { bench.stall = static_cast<uint32_t>(words.below(100)); }},
+      {"group", [](Words& words) { bench.group(words); }},
+      {"frame", [](Words& words) {
+         const auto port = static_cast<int>(words.below(kPorts));
+         Bytes bytes = words.bytes();
+         const int64_t gap = words.more() ? words.number() : -1;
+         bench.told.push_back({port, std::move(bytes), gap});
+       }},
+      {"run", [](Words&) { bench.run(); }},
+  });
 }

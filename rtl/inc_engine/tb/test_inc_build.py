@@ -6,12 +6,12 @@ import inc_build
 import rtl_tools
 
 
-@rtl_tools.programs("verilator", "g++", "make")
+@rtl_tools.programs("verilator", "g++")
 class Build(unittest.TestCase):
     turn = 0
 
     def test_eight_ports(self) -> None:
-        self.assertTrue(inc_build.simulator(inc_build.EIGHT).exists())
+        self.assertTrue(inc_build.EIGHT.simulator().exists())
 
 
 if __name__ == "__main__":

@@ -19,13 +19,13 @@ GROUP = f"group {PORTS} {PORTS} - 4 1024 0 0 255 {','.join(map(str, range(PORTS)
 OVERHEAD = 54 + 4 + 4 + 8 + 12
 
 
-@rtl_tools.programs("verilator", "g++", "make")
+@rtl_tools.programs("verilator", "g++")
 class Cycles(unittest.TestCase):
     turn = 3
 
     def run_frames(self, pace: str, frames: list[tuple[int, str]]) -> Run:
         lines = [pace, GROUP, *(f"frame {edge} {hexadecimal}" for edge, hexadecimal in frames), "run"]
-        (run,) = simulate(inc_build.simulator(inc_build.EIGHT), lines)
+        (run,) = simulate(inc_build.EIGHT.simulator(), lines)
         self.assertEqual((len(run.decided), run.lost, run.refused), (len(frames), [], []))
         self.assertEqual({reason for _, reason in run.decided}, {"accepted"})
         return run

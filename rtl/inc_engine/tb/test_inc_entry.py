@@ -13,7 +13,7 @@ GROUP = "group 2 2 - 4 1024 0 0 3 0,1"
 MUTABLE = {*range(14), 15, 22, 24, 25, 40, 41, 46}
 
 
-@rtl_tools.programs("verilator", "g++", "make")
+@rtl_tools.programs("verilator", "g++")
 class Entry(unittest.TestCase):
     turn = 3
 
@@ -30,7 +30,7 @@ class Entry(unittest.TestCase):
         damaged.append(good[1])
         begin = [frame(edge, 0, SEND_ONLY_IMMEDIATE, word=ALL_REDUCE | 1) for edge in (0, 1)]
         told = [(0, begin[0]), (1, begin[1]), *((0, each) for each in damaged), (1, good[1]), *((0, each) for each in damaged), (0, good[0])]
-        (run,) = simulate(inc_build.simulator(inc_build.EIGHT), ["pace 8 12", GROUP, *(f"frame {edge} {each}" for edge, each in told), "run"])
+        (run,) = simulate(inc_build.EIGHT.simulator(), ["pace 8 12", GROUP, *(f"frame {edge} {each}" for edge, each in told), "run"])
         wrong = [number for number, (_, each) in enumerate(told) if each in damaged and told[number] != (1, good[1])]
         self.assertEqual(run.refused, wrong)
         results = [bytes.fromhex(hexadecimal)[54:-4] for _, _, _, hexadecimal in run.left if len(hexadecimal) > 150]

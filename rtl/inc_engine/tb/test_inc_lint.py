@@ -11,8 +11,7 @@ import rtl_tools
 @rtl_tools.programs("verilator")
 class Lint(unittest.TestCase):
     def lint(self, **parameters: int) -> None:
-        command = ["verilator", "--lint-only", "-Wall", "--top-module", "inc_engine", *(f"-G{name}={value}" for name, value in parameters.items())]
-        rtl_tools.run([*command, *inc_build.lint_sources()], rtl_tools.RTL)
+        rtl_tools.lint("inc_engine", inc_build.lint_sources(), **parameters)
 
     def test_shapes(self) -> None:
         for shape in inc_build.SHAPES if os.environ.get("INC_ENGINE_LONG") == "1" else (inc_build.EIGHT,):

@@ -28,7 +28,7 @@ SHOWN_BY = {
 }
 
 
-@rtl_tools.programs("verilator", "g++", "make", "cargo")
+@rtl_tools.programs("verilator", "g++", "cargo")
 class Mutations(unittest.TestCase):
     turn = 3
 
@@ -40,7 +40,7 @@ class Mutations(unittest.TestCase):
         for mutation, number in shown:
             case = found[number]
             lines += [f"{case[0].told} {mutation}", *(step.told for step in case[1:]), "run"]
-        for (mutation, number), run in zip(shown, simulate(inc_build.simulator(inc_build.EIGHT), lines), strict=True):
+        for (mutation, number), run in zip(shown, simulate(inc_build.EIGHT.simulator(), lines), strict=True):
             differs = difference(run, in_order(found[number], run))
             self.assertEqual(bool(differs), bool(mutation), f"{mutation or 'none'}: {differs}")
 
@@ -48,7 +48,7 @@ class Mutations(unittest.TestCase):
         group = "group 8 8 - 4 64 0 0 255 0,1,2,3,4,5,6,7"
         frames = [f"frame {edge} {frame(edge, 0, SEND_ONLY_IMMEDIATE, word=ALL_REDUCE | 2 + edge)}" for edge in (0, 1)]
         for mutation, reason in (("", "disagreement"), ("adds-whatever-comes", "accepted")):
-            (run,) = simulate(inc_build.simulator(inc_build.EIGHT), ["serial", f"{group} {mutation}", *frames, "run"])
+            (run,) = simulate(inc_build.EIGHT.simulator(), ["serial", f"{group} {mutation}", *frames, "run"])
             self.assertEqual([said for _, said in run.decided], ["accepted", reason])
 
 

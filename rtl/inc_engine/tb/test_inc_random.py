@@ -22,14 +22,14 @@ def run_all(program, told: list[list[Step]]) -> list[tuple[list[Step], Run]]:
     return list(zip(told, simulate(program, lines), strict=True))
 
 
-@rtl_tools.programs("verilator", "g++", "make", "cargo")
+@rtl_tools.programs("verilator", "g++", "cargo")
 class Random(unittest.TestCase):
     turn = 3
 
     def test_random_groups(self) -> None:
         decided, lost = 0, 0
         shapes = ((inc_build.EIGHT, 120), (inc_build.SIXTEEN, 12)) if LONG else ((inc_build.EIGHT, 6),)
-        runs = [pair for shape, count in shapes for pair in run_all(inc_build.simulator(shape), random_cases(SEED, count, shape))]
+        runs = [pair for shape, count in shapes for pair in run_all(shape.simulator(), random_cases(SEED, count, shape))]
         for case, run in runs:
             hold(self, case, run)
             lost += len(run.lost)
@@ -42,7 +42,7 @@ class Random(unittest.TestCase):
         payload = bytes(range(64))
         frames = [Step(f"frame {edge} {frame(edge, 0, SEND_ONLY_IMMEDIATE, payload, ALL_REDUCE)}") for edge in range(8)]
         case = [Step("group 8 8 - 4 64 0 0 255 0,1,2,3,4,5,6,7"), *frames]
-        ((_, run),) = run_all(inc_build.simulator(inc_build.EIGHT), [case])
+        ((_, run),) = run_all(inc_build.EIGHT.simulator(), [case])
         self.assertEqual(len(run.left), 8)
         hold(self, case, run)
 
@@ -51,7 +51,7 @@ class Random(unittest.TestCase):
         middle = [frame(edge, 1, SEND_MIDDLE, bytes(32 if edge == 3 else 64)) for edge in range(8)]
         case = [Step("group 8 8 - 4 64 0 0 255 0,1,2,3,4,5,6,7")]
         case += [Step(f"frame {edge} {each}") for of in (begin, middle) for edge, each in enumerate(of)]
-        for steps, run in run_all(inc_build.simulator(inc_build.EIGHT), [case] * len(SETTINGS)):
+        for steps, run in run_all(inc_build.EIGHT.simulator(), [case] * len(SETTINGS)):
             hold(self, steps, run)
             self.assertIn("accepted", [reason for _, reason in run.decided[8:]])
             self.assertNotEqual({reason for _, reason in run.decided[8:]}, {"accepted"})

@@ -7,16 +7,16 @@ import rtl_tools
 from inc_bench import VECTORS, cases, difference, simulate
 
 
-@rtl_tools.programs("verilator", "g++", "make")
+@rtl_tools.programs("verilator", "g++")
 class Vectors(unittest.TestCase):
     turn = 2
 
     def test_every_case_frame_by_frame(self) -> None:
-        told = cases(VECTORS.read_text())
+        told = cases(VECTORS)
         lines = ["serial"]
         for case in told:
             lines += [*(step.told for step in case), "run"]
-        runs = simulate(inc_build.simulator(inc_build.EIGHT), lines)
+        runs = simulate(inc_build.EIGHT.simulator(), lines)
         for case, run in zip(told, runs, strict=True):
             self.assertEqual([number for number, _ in run.decided], list(range(len(case) - 1)))
             self.assertEqual(difference(run, case[1:]), "", case[0].told)

@@ -1,11 +1,12 @@
 """A bench for SCIN's switch: accelerators with memories, and what the in-switch accelerator makes of them."""
 
 import os
-import subprocess
 import tomllib
 import unittest
 from collections.abc import Iterable
 from pathlib import Path
+
+from lines import converse, vectors
 
 VECTORS = Path(__file__).resolve().parents[3] / "vectors/scin-isa.txt"
 WAIT, NOTIFY, REGION, QUANT = 4, 8, 2, 1
@@ -22,31 +23,15 @@ class Simulator:
         self.lines += lines
 
     def run(self) -> list[list[str]]:
-        """Raises AssertionError at what must never be."""
-        ended = subprocess.run([str(self.program)], input="\n".join(self.lines) + "\n", text=True, capture_output=True, timeout=300)
-        assert ended.returncode == 0, f"{ended.returncode}: {ended.stderr[-2000:]}"
-        answers = [line.split() for line in ended.stdout.splitlines()]
-        faults = [" ".join(words) for words in answers if words[0] in ("fault", "busy")]
-        assert not faults, f"{len(faults)}: {'; '.join(faults[:5])}"
-        return answers
-
-
-def steps() -> list[tuple[list[str], list[list[str]]]]:
-    """The vectors: what the accelerator is told, each with what it answers."""
-    found: list[tuple[list[str], list[list[str]]]] = []
-    for line in VECTORS.read_text().splitlines():
-        words = line.split()
-        if words[0] == ">":
-            found.append((words[1:], []))
-        else:
-            found[-1][1].append(words)
-    return found
+        """All that it answers, with the `end` of each `run`. Raises AssertionError at what must never be."""
+        told = zip(self.lines, converse([self.program], self.lines), strict=True)
+        return [words for line, answers in told for words in answers if words[0] != "end" or line == "run"]
 
 
 def cases() -> list[list[tuple[list[str], list[list[str]]]]]:
     """The vectors by case: each begins with its number of ports and its type."""
     found: list[list] = []
-    for step in steps():
+    for step in vectors(VECTORS):
         if step[0][0] == "ports":
             found.append([])
         found[-1].append(step)

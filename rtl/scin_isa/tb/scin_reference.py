@@ -6,8 +6,9 @@ It is held to the engine's vectors. Another program that speaks its lines can st
 import os
 import shlex
 import struct
-import subprocess
 from fractions import Fraction
+
+from lines import Program
 
 REFERENCE = "SCIN_ISA_REFERENCE"
 NAN_F32, NAN_F16, NAN_BF16, INFINITY_F16 = 0x7FC00000, 0x7E00, 0x7FC0, 0x7C00
@@ -95,16 +96,14 @@ class Reference:
         self.memories: list[dict[int, int]] = [{} for _ in range(ports)]
         self.loaded: list[list[int]] = []
         self.notified = 0
-        self.process = None
+        self.other = None
         if command := os.environ.get(REFERENCE):
-            self.process = subprocess.Popen(shlex.split(command), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self.other = Program(*shlex.split(command))
             self.answer(f"ports {ports} {data_type}")
 
     def close(self) -> None:
-        if self.process:
-            self.process.stdin.close()
-            self.process.stdout.close()
-            self.process.wait()
+        if self.other:
+            self.other.close()
 
     def bytes_at(self, port: int, address: int, length: int) -> bytes:
         return bytes(self.memories[port].get(address + i, 0) for i in range(length))
@@ -113,13 +112,8 @@ class Reference:
         self.memories[port].update(enumerate(content, address))
 
     def answer(self, line: str) -> list[list[str]]:
-        if self.process:
-            print(line, file=self.process.stdin, flush=True)
-            answers = []
-            while (words := self.process.stdout.readline().split()) != ["end"]:
-                assert words and words[0] != "error", f"{line}: {words}"
-                answers.append(words)
-            return answers
+        if self.other:
+            return self.other.ask(line)[:-1]
         match line.split():
             case ["memory", port, address, content]:
                 self.put(int(port), int(address), bytes.fromhex(content))

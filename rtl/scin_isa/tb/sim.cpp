@@ -1,4 +1,4 @@
-// SCIN's switch under Verilator, driven by lines on standard input: accelerators with memories at its ports, links with a latency and credits.
+// SCIN's switch under Verilator, driven by lines (rtl/bench/sim.h): accelerators with memories at its ports, links with a latency and credits.
 //
 //   type N                       element type: 0 binary32, 1 binary16, 2 bfloat16; only while nothing runs
 //   seed N                       begins the random numbers anew
@@ -18,27 +18,24 @@
 //   run                          runs until nothing has happened for long
 //
 // Answers of run, with cycles: `started ID CYCLE`, `refused ID CYCLE`, `flag PORT ADDRESS VALUE CYCLE`, `drop PORT REASON CYCLE`,
-// `core FROM TO KIND COUNT LAST`, `fault WHAT` for what must never be, `busy` if something is left, and `end CYCLE`. With `trace`:
+// `core FROM TO KIND COUNT LAST`. What is left is a fault. With `trace`:
 // `leave PORT KIND FIRST LAST` and `come PORT KIND FIRST LAST` at the switch.
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <deque>
 #include <iostream>
 #include <map>
 #include <random>
 #include <set>
-#include <sstream>
 #include <string>
-#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
-#include "Vscin_switch.h"
-#include "verilated.h"
+#include "../../bench/sim.h"
+#include "Vtop.h"
 
 namespace {
 
@@ -55,33 +52,8 @@ enum Kind { kRead = 1, kReadResponse = 2, kWrite = 3, kWriteResponse = 4, kAdd =
 const char* const kKinds[] = {"credit", "read", "read-response", "write", "write-response", "add", "store"};
 const char* const kReasons[] = {"source", "response", "transaction"};
 
+using sim::get, sim::set, sim::Bytes, sim::Words;
 using Flit = std::array<uint8_t, 32>;
-using Bytes = std::vector<uint8_t>;
-
-template <typename T>
-uint64_t get(const T& port, int low, int width) {
-  uint64_t value = 0;
-  if constexpr (std::is_integral_v<T>) {
-    value = static_cast<uint64_t>(port) >> low;
-  } else {
-    for (int i = 0; i < width; i++) value |= static_cast<uint64_t>((port[(low + i) / 32] >> ((low + i) % 32)) & 1) << i;
-  }
-  return width == 64 ? value : value & ((1ULL << width) - 1);
-}
-
-template <typename T>
-void set(T& port, int low, int width, uint64_t value) {
-  if constexpr (std::is_integral_v<T>) {
-    const uint64_t mask = (width == 64 ? ~0ULL : (1ULL << width) - 1) << low;
-    port = static_cast<T>((static_cast<uint64_t>(port) & ~mask) | ((value << low) & mask));
-  } else {
-    for (int i = 0; i < width; i++) {
-      uint32_t& word = port[(low + i) / 32];
-      const uint32_t bit = 1u << ((low + i) % 32);
-      word = (value >> i) & 1 ? word | bit : word & ~bit;
-    }
-  }
-}
 
 template <typename T>
 Flit get_flit(const T& port, int index) {
@@ -208,7 +180,7 @@ struct Core {
 };
 
 struct Bench {
-  Vscin_switch top;
+  Vtop top;
   Accelerator accelerators[kPorts];
   Core core[kPorts][4];
   std::deque<std::vector<uint64_t>> instructions;
@@ -532,11 +504,10 @@ struct Bench {
       if (!top.quiet_o && moved_at_ + hung < now) break;
       if (moved()) moved_at_ = now;
     }
-    if (!idle() || !top.quiet_o || !instructions.empty()) std::cout << "busy\n";
+    if (!idle() || !top.quiet_o || !instructions.empty()) fault("something is left");
     for (const auto& [way, count] : core_counts)
       std::cout << "core " << way[0] << " " << way[1] << " " << kKinds[way[2]] << " " << count[0] << " " << count[1] << "\n";
     core_counts.clear();
-    std::cout << "end " << now << std::endl;
   }
 
   int64_t moved_at_ = 0;
@@ -548,108 +519,96 @@ struct Bench {
   }
 };
 
-Bytes from_hex(const std::string& text) {
-  Bytes bytes;
-  for (size_t i = 0; i + 1 < text.size(); i += 2) bytes.push_back(static_cast<uint8_t>(std::stoi(text.substr(i, 2), nullptr, 16)));
-  return bytes;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::ios::sync_with_stdio(false);
   Verilated::commandArgs(argc, argv);
-  Bench bench;
-  std::string line;
-  while (std::getline(std::cin, line)) {
-    std::istringstream words(line);
-    std::string what, hex;
-    uint64_t a = 0, b = 0, c = 0, d = 0, e = 0;
-    words >> what;
-    if (what == "type" && words >> a) {
-      bench.top.type_i = static_cast<uint8_t>(a);
-    } else if (what == "seed" && words >> a) {
-      bench.random.seed(a);
-    } else if (what == "link" && words >> a) {
-      bench.link = static_cast<int>(a);
-    } else if (what == "transport" && words >> a) {
-      bench.transport = static_cast<int>(a);
-    } else if (what == "read" && words >> a >> b && a <= b) {
-      bench.read_low = static_cast<int>(a), bench.read_high = static_cast<int>(b);
-    } else if (what == "write" && words >> a >> b && a <= b) {
-      bench.write_low = static_cast<int>(a), bench.write_high = static_cast<int>(b);
-    } else if (what == "hold" && words >> a) {
-      bench.hold = static_cast<uint32_t>(a);
-    } else if (what == "bubble" && words >> a && a < 100) {
-      bench.bubble = static_cast<uint32_t>(a);
-    } else if (what == "core" && words >> a && a > 0) {
-      bench.core_percent = static_cast<uint32_t>(a);
-    } else if (what == "memory" && words >> a >> b >> hex && a < kPorts) {
-      const Bytes bytes = from_hex(hex);
-      bench.accelerators[a].memory.write(b, bytes.data(), bytes.size());
-    } else if (what == "fill" && words >> a >> b >> c >> d && a < kPorts) {
-      // Whole numbers from 0 to 255, the sums of which are exact.
-      std::mt19937_64 random(d);
-      for (uint64_t i = 0; i + 4 <= c; i += 4) {
-        const float value = static_cast<float>(random() & 255);
-        uint8_t bytes[4];
-        std::memcpy(bytes, &value, 4);
-        bench.accelerators[a].memory.write(b + i, bytes, 4);
-      }
-    } else if (what == "dump" && words >> a >> b >> c && a < kPorts) {
-      std::string text;
-      for (const uint8_t byte : bench.accelerators[a].memory.read(b, c)) {
-        text += "0123456789abcdef"[byte >> 4];
-        text += "0123456789abcdef"[byte & 15];
-      }
-      std::cout << "memory " << a << " " << b << " " << text << std::endl;
-    } else if (what == "instruction") {
-      std::vector<uint64_t> fields;
-      while (words >> a) fields.push_back(a);
-      if (fields.size() != 5 + kPorts) {
-        std::cerr << "expected " << 5 + kPorts << " numbers: " << line << "\n";
-        return 2;
-      }
-      bench.instructions.push_back(fields);
-    } else if (what == "add" && words >> a >> b && a < kPorts) {
-      Header header;
-      header.kind = kAdd;
-      header.inc = true;
-      header.source = static_cast<int>(a);
-      header.destination = kNode;
-      header.address = kWords;
-      header.length = 8;
-      Bytes operand(8);
-      for (int i = 0; i < 8; i++) operand[i] = static_cast<uint8_t>(b >> 8 * (7 - i));
-      bench.queue(bench.accelerators[a], header, operand);
-    } else if (what == "raw" && words >> a >> hex && a < kPorts) {
-      const Bytes bytes = from_hex(hex);
-      Bytes padded = bytes;
-      padded.resize(std::max<size_t>(16, padded.size()));
-      const Header header = Header::parse(padded);
-      bench.queue(bench.accelerators[a], header, Bytes(padded.begin() + 16, padded.end()));
-    } else if (what == "send" && words >> a >> b >> c >> d >> e && a < kPorts && b < kPorts && d <= kPayload) {
-      for (uint64_t i = 0; i < e; i++) {
-        Header header;
-        header.kind = static_cast<int>(c);
-        header.source = static_cast<int>(a);
-        header.destination = static_cast<int>(b);
-        header.length = static_cast<int>(d);
-        header.tag = bench.core_sent[{header.source, header.destination, header.kind}]++;
-        Bytes payload(c == kWrite || c == kReadResponse ? d : 0);
-        if (payload.empty()) header.length = 0;
-        for (size_t k = 0; k < payload.size(); k++) payload[k] = static_cast<uint8_t>(header.tag * 31 + k * 7 + 1);
-        bench.queue(bench.accelerators[a], header, payload);
-      }
-    } else if (what == "cycles" && words >> a) {
-      for (uint64_t i = 0; i < a; i++) bench.cycle();
-    } else if (what == "trace") {
-      bench.tracing = true;
-    } else if (what == "run") {
-      bench.run();
-    } else {
-      std::cerr << "expected one of the commands of sim.cpp, found: " << line << "\n";
-      return 2;
-    }
-  }
+  static Bench bench;
+  const auto port = [](Words& words) { return static_cast<int>(words.below(kPorts)); };
+  const auto count = [](int& value) { return [&value](Words& words) { value = static_cast<int>(words.below(1 << 30)); }; };
+  const auto percent = [](uint32_t& value) { return [&value](Words& words) { value = static_cast<uint32_t>(words.below(101)); }; };
+  const auto range = [](int& low, int& high) {
+    return [&low, &high](Words& words) {
+      low = static_cast<int>(words.below(1 << 30));
+      high = static_cast<int>(words.below(1 << 30));
+      if (high < low) throw std::invalid_argument("the lower number first");
+    };
+  };
+  return sim::serve(bench.now, {
+      {"type", [](Words& words) { bench.top.type_i = static_cast<uint8_t>(words.below(3)); }},
+      {"seed", [](Words& words) { bench.random.seed(static_cast<uint64_t>(words.number())); }},
+      {"link", count(bench.link)},
+      {"transport", count(bench.transport)},
+      {"read", range(bench.read_low, bench.read_high)},
+      {"write", range(bench.write_low, bench.write_high)},
+      {"hold", percent(bench.hold)},
+      {"bubble", percent(bench.bubble)},
+      {"core", percent(bench.core_percent)},
+      {"memory", [&](Words& words) {
+         Memory& memory = bench.accelerators[port(words)].memory;
+         const auto address = static_cast<uint64_t>(words.number());
+         const Bytes bytes = words.bytes();
+         memory.write(address, bytes.data(), bytes.size());
+       }},
+      {"fill", [&](Words& words) {
+         Memory& memory = bench.accelerators[port(words)].memory;
+         const auto address = static_cast<uint64_t>(words.number()), length = static_cast<uint64_t>(words.number());
+         // Whole numbers from 0 to 255, the sums of which are exact.
+         std::mt19937_64 random(static_cast<uint64_t>(words.number()));
+         for (uint64_t i = 0; i + 4 <= length; i += 4) {
+           const float value = static_cast<float>(random() & 255);
+           uint8_t bytes[4];
+           std::memcpy(bytes, &value, 4);
+           memory.write(address + i, bytes, 4);
+         }
+       }},
+      {"dump", [&](Words& words) {
+         const int at = port(words);
+         const auto address = static_cast<uint64_t>(words.number()), length = static_cast<uint64_t>(words.number());
+         std::cout << "memory " << at << " " << address << " " << sim::hex(bench.accelerators[at].memory.read(address, length)) << "\n";
+       }},
+      {"instruction", [](Words& words) {
+         std::vector<uint64_t> fields(5 + kPorts);
+         for (uint64_t& field : fields) field = static_cast<uint64_t>(words.number());
+         bench.instructions.push_back(fields);
+       }},
+      {"add", [&](Words& words) {
+         Header header;
+         header.kind = kAdd;
+         header.inc = true;
+         header.source = port(words);
+         header.destination = kNode;
+         header.address = kWords;
+         header.length = 8;
+         const auto value = static_cast<uint64_t>(words.number());
+         Bytes operand(8);
+         for (int i = 0; i < 8; i++) operand[i] = static_cast<uint8_t>(value >> 8 * (7 - i));
+         bench.queue(bench.accelerators[header.source], header, operand);
+       }},
+      {"raw", [&](Words& words) {
+         const int from = port(words);
+         Bytes bytes = words.bytes();
+         bytes.resize(std::max<size_t>(16, bytes.size()));
+         bench.queue(bench.accelerators[from], Header::parse(bytes), Bytes(bytes.begin() + 16, bytes.end()));
+       }},
+      {"send", [&](Words& words) {
+         Header header;
+         header.source = port(words);
+         header.destination = port(words);
+         header.kind = static_cast<int>(words.below(kAdd));
+         header.length = static_cast<int>(words.below(kPayload + 1));
+         Bytes payload(header.kind == kWrite || header.kind == kReadResponse ? header.length : 0);
+         if (payload.empty()) header.length = 0;
+         for (int64_t left = words.number(); left > 0; left--) {
+           header.tag = bench.core_sent[{header.source, header.destination, header.kind}]++;
+           for (size_t k = 0; k < payload.size(); k++) payload[k] = static_cast<uint8_t>(header.tag * 31 + k * 7 + 1);
+           bench.queue(bench.accelerators[header.source], header, payload);
+         }
+       }},
+      {"cycles", [](Words& words) {
+         for (int64_t left = words.number(); left > 0; left--) bench.cycle();
+       }},
+      {"trace", [](Words&) { bench.tracing = true; }},
+      {"run", [](Words&) { bench.run(); }},
+  });
 }

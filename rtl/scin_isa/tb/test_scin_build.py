@@ -6,15 +6,15 @@ import rtl_tools
 import scin_build
 
 
-@rtl_tools.programs("verilator", "g++", "make")
+@rtl_tools.programs("verilator", "g++")
 class Build(unittest.TestCase):
     turn = 0
 
     def test_four_ports_with_a_quantizer(self) -> None:
-        self.assertTrue(scin_build.simulator(scin_build.PROTOTYPE).exists())
+        self.assertTrue(scin_build.PROTOTYPE.simulator().exists())
 
     def test_eight_ports(self) -> None:
-        self.assertTrue(scin_build.simulator(scin_build.EIGHT).exists())
+        self.assertTrue(scin_build.EIGHT.simulator().exists())
 
 
 if __name__ == "__main__":

@@ -16,12 +16,12 @@ PORTS = 4
 LINK, TRANSPORT = 70, 19
 
 
-@rtl_tools.programs("verilator", "g++", "make")
+@rtl_tools.programs("verilator", "g++")
 class Cycles(unittest.TestCase):
     turn = 2
 
     def all_reduce(self, length: int, *, quantised: bool = False, trace: bool = False) -> list[list[str]]:
-        simulator = Simulator(scin_build.simulator(scin_build.PROTOTYPE))
+        simulator = Simulator(scin_build.PROTOTYPE.simulator())
         simulator.tell(f"link {LINK}", f"transport {TRANSPORT}", *(["trace"] if trace else []))
         for port in range(PORTS):
             simulator.tell(f"fill {port} 0 {length} {port + 1}")

@@ -4,13 +4,13 @@ import unittest
 
 import rtl_tools
 import scin_build
+import simulators
 
 
 @rtl_tools.programs("verilator")
 class Lint(unittest.TestCase):
     def lint(self, **parameters: int) -> None:
-        command = ["verilator", "--lint-only", "-Wall", "--top-module", "scin_switch", *(f"-G{name}={value}" for name, value in parameters.items())]
-        rtl_tools.run([*command, *scin_build.sources()], rtl_tools.RTL)
+        rtl_tools.lint("scin_switch", simulators.SCIN.sources(), **parameters)
 
     def test_shapes(self) -> None:
         for shape in scin_build.SHAPES:

@@ -21,12 +21,12 @@ def floats(*numbers: float) -> bytes:
     return struct.pack(f"<{len(numbers)}f", *numbers)
 
 
-@rtl_tools.programs("verilator", "g++", "make")
+@rtl_tools.programs("verilator", "g++")
 class Protocol(unittest.TestCase):
     turn = 2
 
     def setUp(self) -> None:
-        self.simulator = Simulator(scin_build.simulator(scin_build.PROTOTYPE))
+        self.simulator = Simulator(scin_build.PROTOTYPE.simulator())
 
     def all_reduce(self, length: int = 32, number: int = 1) -> None:
         """Accelerator p has p + 1 in each element."""
@@ -137,7 +137,7 @@ class Protocol(unittest.TestCase):
         self.assertEqual(flags, [(0, 1), (1, 1), (2, 1), (3, 1), (1, 2), (2, 2), (0, 3), (3, 3)])
 
     def test_without_a_quantizer_a_quantised_instruction_is_refused_with_its_scales(self) -> None:
-        simulator = Simulator(scin_build.simulator(scin_build.EIGHT))
+        simulator = Simulator(scin_build.EIGHT.simulator())
         simulator.tell(instruction(1, 64, 13, 255, 255, [4096] * 8), instruction(2, 2, 2, 255, 255, [8192] * 8))
         simulator.tell(instruction(3, 0, WAIT | NOTIFY, 255, 255, [0] * 8), *(f"add {port} 1" for port in range(8)), "run")
         answers = simulator.run()

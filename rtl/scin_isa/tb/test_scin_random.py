@@ -100,12 +100,12 @@ class Case:
         ]
 
 
-@rtl_tools.programs("verilator", "g++", "make")
+@rtl_tools.programs("verilator", "g++")
 class Random(unittest.TestCase):
     turn = 2
 
     def hold(self, shape: scin_build.Shape) -> None:
-        program = scin_build.simulator(shape)
+        program = shape.simulator()
         for seed in range(SEED, SEED + CASES):
             case = Case(seed, shape)
             simulator, reference = Simulator(program), Reference(shape.ports, case.data_type)

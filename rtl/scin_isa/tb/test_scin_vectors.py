@@ -34,12 +34,12 @@ class ReferenceVectors(unittest.TestCase):
         self.assertGreater(held, 200)
 
 
-@rtl_tools.programs("verilator", "g++", "make")
+@rtl_tools.programs("verilator", "g++")
 class Vectors(unittest.TestCase):
     turn = 2
 
     def hold(self, shape: scin_build.Shape) -> int:
-        program, held = scin_build.simulator(shape), 0
+        program, held = shape.simulator(), 0
         for case in cases():
             if int(case[0][0][1]) != shape.ports or (quantised(case) and not shape.quant):
                 continue

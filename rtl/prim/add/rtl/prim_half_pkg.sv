@@ -1,10 +1,12 @@
 // Conversions between binary32 and the two 16-bit formats: exact one way, to nearest with ties to
 // even the other. Every NaN that is narrowed is the positive quiet one without payload.
+// They stay functions in simulation, so that what calls them is the same text everywhere.
 `default_nettype none
 
 package prim_half_pkg;
   // Widens a binary16 number; a denormal's leading one is looked for.
   function automatic logic [31:0] widen_f16(input logic [15:0] half);
+    /* verilator no_inline_task */
     logic [4:0] place;
     logic [9:0] fraction;
     place    = 5'd0;
@@ -21,6 +23,7 @@ package prim_half_pkg;
   endfunction
 
   function automatic logic [15:0] narrow_f16(input logic [31:0] single);
+    /* verilator no_inline_task */
     logic [24:0] kept;
     logic [7:0]  shift;
     logic [15:0] rounded;
@@ -42,6 +45,7 @@ package prim_half_pkg;
   endfunction
 
   function automatic logic [15:0] narrow_bf16(input logic [31:0] single);
+    /* verilator no_inline_task */
     logic carry;
     // Half of the last place and more goes up; a half alone where that makes it even.
     carry       = single[15] && (single[14:0] != 15'd0 || single[16]);
