@@ -10,7 +10,7 @@ use quincunx_driver_des::{
 use quincunx_engine::verbs::Outcome;
 use quincunx_engine::{Engine, Frame, PortId};
 use quincunx_network::{Fate, FaultPlan};
-use quincunx_nodes::{HostEvent, Node, NodeEvent};
+use quincunx_nodes::{HostEvent, Node, NodeCommand, NodeEvent, NodeRejected};
 use quincunx_units::{ByteCount, Duration, Instant};
 use quincunx_wire::{Operation, RoceHeader, frame_length};
 
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// Frames as long as they are; answers go before requests, as on the wire.
 struct Wire;
 
-impl<P: Payload> Medium<Node<P>> for Wire {
+impl<E: Engine<Header = RoceHeader>> Medium<E> for Wire {
     fn wire_length(&self, header: &RoceHeader, payload: usize) -> ByteCount {
         ByteCount::new(frame_length(&header.operation, payload) as u64)
     }
@@ -45,9 +45,9 @@ struct Witness {
     sent: Vec<(Direction, Sent)>,
 }
 
-impl<P: Payload> Observer<Node<P>> for Witness {
-    fn departed(&mut self, departure: &Departure, frame: Frame<'_, RoceHeader, P>) {
-        let payload = P::contents(frame.payload).map(<[u8]>::to_vec).unwrap_or_default();
+impl<E: Engine<Header = RoceHeader>> Observer<E> for Witness {
+    fn departed(&mut self, departure: &Departure, frame: Frame<'_, RoceHeader, E::Payload>) {
+        let payload = E::Payload::contents(frame.payload).map(<[u8]>::to_vec).unwrap_or_default();
         self.sent.push((departure.direction, Sent { header: *frame.header, payload }));
     }
 }
@@ -66,13 +66,56 @@ struct Fault {
     fate: Fate,
 }
 
+/// What stands where a node of a cluster is, and takes its frames and commands: a [`Node`], or what does as one, such as hardware.
+pub trait StandIn<P: Payload>:
+    Engine<
+        Header = RoceHeader,
+        Payload = P,
+        Command = NodeCommand<P>,
+        Rejected = NodeRejected,
+        Event = NodeEvent<P>,
+    >
+{
+}
+
+impl<P: Payload, E> StandIn<P> for E where
+    E: Engine<
+            Header = RoceHeader,
+            Payload = P,
+            Command = NodeCommand<P>,
+            Rejected = NodeRejected,
+            Event = NodeEvent<P>,
+        >
+{
+}
+
+/// What stands at a node of a cluster.
+type Cast<'a, E> = &'a dyn Fn(&Cluster, ClusterNode) -> E;
+
+/// Ours, everywhere.
+fn ours<P: Payload>(cluster: &Cluster, node: ClusterNode) -> Node<P> {
+    let Ok(node) = Node::new(cluster.kind(node));
+    node
+}
+
 /// Runs a trial until all is quiet.
 ///
 /// # Errors
 /// If not all ranks end well.
 pub(crate) fn run(trial: &Trial) -> Result<Run, RunError> {
+    run_with(trial, &ours)
+}
+
+/// Runs a trial in virtual time until all is quiet, with whatever `cast` puts where its nodes are.
+///
+/// # Errors
+/// If not all ranks end well.
+pub fn run_with<E: StandIn<Numbers>>(
+    trial: &Trial,
+    cast: &dyn Fn(&Cluster, ClusterNode) -> E,
+) -> Result<Run, RunError> {
     let cluster = trial.cluster()?;
-    let (outputs, sent) = simulate::<Numbers>(trial, &cluster)?;
+    let (outputs, sent) = simulate(trial, &cluster, cast)?;
     let mut flows: BTreeMap<_, Vec<Sent>> = BTreeMap::new();
     for (direction, frame) in sent {
         let [from, to] = endpoints(&cluster, &frame);
@@ -90,7 +133,7 @@ pub(crate) fn run(trial: &Trial) -> Result<Run, RunError> {
 /// # Errors
 /// If not all ranks end well.
 pub(crate) fn contributions(trial: &Trial) -> Result<Vec<Provenance>, RunError> {
-    Ok(simulate(trial, &trial.cluster()?)?.0)
+    Ok(simulate(trial, &trial.cluster()?, &ours)?.0)
 }
 
 /// The nodes that a frame is from and for.
@@ -118,7 +161,11 @@ fn way(cluster: &Cluster, [from, to]: [ClusterNode; 2]) -> Direction {
 
 /// Runs a trial with its faults. A frame's number on a link is its number between two nodes where no others use the link. Elsewhere a
 /// run without the fault tells it: up to the fault all runs are the same. A frame that is never sent meets no fault.
-fn simulate<P: Data>(trial: &Trial, cluster: &Cluster) -> Result<Simulated<P>, RunError> {
+fn simulate<P: Data, E: StandIn<P>>(
+    trial: &Trial,
+    cluster: &Cluster,
+    cast: Cast<'_, E>,
+) -> Result<Simulated<P>, RunError> {
     let mut fates = Fates::new();
     let mut pending: Vec<Fault> = Vec::new();
     for (direction, listed) in &trial.faults.fates {
@@ -133,7 +180,7 @@ fn simulate<P: Data>(trial: &Trial, cluster: &Cluster) -> Result<Simulated<P>, R
         }
     }
     loop {
-        let found = simulate_once(trial, cluster, &fates)?;
+        let found = simulate_once(trial, cluster, cast, &fates)?;
         let places = pending.iter().enumerate().filter_map(|(index, fault)| {
             let place = place(cluster, &found.1, fault)?;
             Some((place, index))
@@ -166,7 +213,7 @@ pub(crate) fn disagree(
 ) -> Result<Vec<Option<Outcome>>, RunError> {
     let cluster = if trial.length < other.length { other.cluster()? } else { trial.cluster()? };
     let wiring = cluster.wiring();
-    let mut simulation = simulation_of::<Numbers, _>(&cluster, trial.seed, ())?;
+    let mut simulation = simulation_of(&cluster, trial.seed, &ours::<Numbers>, ())?;
     let (own, others) = (steps::<Numbers>(trial), steps::<Numbers>(other));
     for rank in (0..wiring.ranks()).map(Rank) {
         let (trial, steps) = if rank == dissenter { (other, &others) } else { (trial, &own) };
@@ -185,16 +232,16 @@ pub(crate) fn disagree(
 }
 
 /// The nodes of a cluster on links, set up.
-fn simulation_of<P: Data, O: Observer<Node<P>>>(
+fn simulation_of<P: Data, E: StandIn<P>, O: Observer<E>>(
     cluster: &Cluster,
     seed: u64,
+    cast: Cast<'_, E>,
     observer: O,
-) -> Result<Simulation<Node<P>, Wire, O>, RunError> {
+) -> Result<Simulation<E, Wire, O>, RunError> {
     let mut simulation = Simulation::with_observer(Wire, seed, observer);
     let wiring = cluster.wiring();
     for node in 0..wiring.nodes().len() {
-        let Ok(engine) = Node::<P>::new(cluster.kind(node));
-        simulation.add_node(engine);
+        simulation.add_node(cast(cluster, node));
     }
     for link in wiring.links() {
         let config = LinkConfig { rate: link.properties.rate, latency: link.properties.latency };
@@ -210,9 +257,14 @@ fn simulation_of<P: Data, O: Observer<Node<P>>>(
     Ok(simulation)
 }
 
-fn simulate_once<P: Data>(trial: &Trial, cluster: &Cluster, fates: &Fates) -> Result<Simulated<P>, RunError> {
+fn simulate_once<P: Data, E: StandIn<P>>(
+    trial: &Trial,
+    cluster: &Cluster,
+    cast: Cast<'_, E>,
+    fates: &Fates,
+) -> Result<Simulated<P>, RunError> {
     let wiring = cluster.wiring();
-    let mut simulation = simulation_of::<P, _>(cluster, trial.seed, Witness::default())?;
+    let mut simulation = simulation_of(cluster, trial.seed, cast, Witness::default())?;
     for (direction, listed) in fates {
         let fates = listed.iter().map(|(&frame, &fate)| (frame, fate));
         simulation.set_faults(*direction, FaultPlan::listed(fates));

@@ -1,0 +1,80 @@
+//! Hardware as a driver: `rtl/inc_engine`, simulated, in the place of a Mode-II switch. The ranks are ours, in virtual time. What they get
+//! and what everybody sends is held to a run with our switch, of the same seed and with the same faults.
+
+mod stand_in;
+
+use quincunx_collective::{Collective, Rank};
+use quincunx_conformance::{DRIVERS, Run, Trial, run_with};
+use quincunx_design::FabricKind;
+use quincunx_designs::CATALOG;
+use quincunx_needs::need;
+
+use stand_in::{Simulator, StandIn};
+
+/// A packet a message, four on their way: the window of the hardware that is simulated.
+fn trial(fabric: &str, collective: Collective, seed: u64) -> Trial {
+    let scenario = quincunx_conformance::scenario(fabric, CATALOG).unwrap();
+    let design = CATALOG.find("epic-2", FabricKind::Tree).unwrap();
+    let trial = Trial::new(design, scenario, collective).windowed(1, 4).with("group.selective", false);
+    Trial { seed, ..trial }
+}
+
+fn with_hardware(simulator: &Simulator, trial: &Trial) -> Run {
+    run_with(trial, &|cluster, node| StandIn::at(simulator, cluster, node, "-"))
+        .unwrap_or_else(|error| panic!("hardware: {error}: {trial:?}"))
+}
+
+fn with_ours(trial: &Trial) -> Run {
+    let (name, drive) = DRIVERS[0];
+    drive(trial).unwrap_or_else(|error| panic!("{name}: {error}: {trial:?}"))
+}
+
+/// Answers and requests, each in order: the hardware, as the switch of ours, says nothing of how they fall between each other.
+fn hold(simulator: &Simulator, trial: &Trial) {
+    let (expected, found) = (with_ours(trial), with_hardware(simulator, trial));
+    assert_eq!(found.outputs, trial.expected(), "it is wrong: {trial:?}");
+    assert_eq!(found.lost(trial), expected.lost(trial), "other frames are lost: {trial:?}");
+    assert!(found.apart() == expected.apart(), "frames differ: {trial:?}");
+}
+
+#[test]
+fn ranks_around_hardware_send_and_get_what_they_do_around_our_switch() {
+    let simulator = need!(Simulator::build());
+    let rooted = |root| [Collective::Reduce { root: Rank(root) }, Collective::Broadcast { root: Rank(root) }];
+    for collective in [Collective::AllReduce, Collective::Barrier].into_iter().chain(rooted(1)) {
+        hold(&simulator, &trial("star-3", collective, 1));
+    }
+    for collective in [Collective::ReduceScatter, Collective::AllGather] {
+        hold(&simulator, &trial("star-2", collective, 2));
+    }
+}
+
+/// What becomes of frames between a host and the switch.
+type Fault = fn(Trial) -> Trial;
+
+#[test]
+fn what_is_lost_or_doubled_on_any_way_is_repaired_alike() {
+    let simulator = need!(Simulator::build());
+    let faults: [Fault; 5] = [
+        |trial| trial.losing("host-1", "switch-0", &[0]),
+        |trial| trial.losing("host-1", "switch-0", &[1, 3]),
+        |trial| trial.losing("switch-0", "host-1", &[2]),
+        |trial| trial.losing("switch-0", "host-0", &[1]).losing("host-1", "switch-0", &[4]),
+        |trial| trial.doubling("host-1", "switch-0", 2),
+    ];
+    for (seed, fault) in (1..).zip(faults) {
+        for collective in [Collective::AllReduce, Collective::Reduce { root: Rank(0) }] {
+            // What is lost at an end, nothing else shows.
+            hold(&simulator, &fault(trial("star-2", collective, seed).with_time_outs()));
+        }
+    }
+}
+
+#[test]
+fn hardware_that_breaks_a_rule_is_told_from_one_that_does_not() {
+    let simulator = need!(Simulator::build());
+    let trial = trial("star-2", Collective::AllReduce, 5).doubling("host-1", "switch-0", 2);
+    let broken =
+        run_with(&trial, &|cluster, node| StandIn::at(&simulator, cluster, node, "no-duplicate-check"));
+    assert!(broken.is_err() || broken.unwrap().apart() != with_ours(&trial).apart());
+}
