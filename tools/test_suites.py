@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Rooms with several, and why.
 SEVERAL = {
-    "crates/studies/conformance": {"catalog", "same_outcome"},  # The walk over the catalog is run by its name.
+    "crates/studies/conformance": {"catalog", "hardware", "same_outcome"},  # The walk over the catalog is run by its name, and so is what builds a simulator.
     "crates/apps/cli": {"suite", "guests"},  # Kernels as hosts are run by their name, with what they print.
     "crates/processes/runtime": {"suite", "rxe"},  # The kernel's RoCE as a peer is run by its name, with what it prints.
 }
