@@ -223,13 +223,14 @@ module port_receiver #(
   assign lost_o      = done_q && good && !push;
   assign descriptor  = '{kind: kind_q, header: header_q, page: page_i};
 
-  // Descriptors that wait.
+  // Descriptors that wait. One that has nothing to wait for is chosen in the cycle of its verdict.
   logic room;
   assign full = !room;
 
   show_ahead_queue #(
-      .WIDTH($bits(descriptor_t)),
-      .DEPTH(QUEUE)
+      .WIDTH  ($bits(descriptor_t)),
+      .DEPTH  (QUEUE),
+      .AT_ONCE(1)
   ) u_queue (
       .clk_i,
       .rst_ni,

@@ -1,10 +1,12 @@
-// A queue whose oldest word is seen before it is taken, the cycle after it was put in at the
-// earliest.
+// A queue whose oldest word is seen before it is taken: the cycle after it was put in at the
+// earliest, or in the same one.
 `default_nettype none
 
 module show_ahead_queue #(
     parameter int WIDTH = 8,
-    parameter int DEPTH = 8
+    parameter int DEPTH = 8,
+    // Whether a word that no other is before is seen as it is put in.
+    parameter int AT_ONCE = 0
 ) (
     input wire logic clk_i,
     input wire logic rst_ni,
@@ -25,8 +27,14 @@ module show_ahead_queue #(
   logic [PlaceW:0]  in_q, out_q;
 
   assign room_o  = in_q != {!out_q[PlaceW], out_q[PlaceW-1:0]};
-  assign valid_o = in_q != out_q;
-  assign data_o  = mem_q[out_q[PlaceW-1:0]];
+
+  if (AT_ONCE != 0) begin : gen_at_once
+    assign valid_o = in_q != out_q || push_i;
+    assign data_o  = (in_q != out_q) ? mem_q[out_q[PlaceW-1:0]] : data_i;
+  end else begin : gen_next_cycle
+    assign valid_o = in_q != out_q;
+    assign data_o  = mem_q[out_q[PlaceW-1:0]];
+  end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
