@@ -10,7 +10,7 @@ use quincunx_driver_des::{
 use quincunx_engine::verbs::Outcome;
 use quincunx_engine::{Engine, Frame, PortId};
 use quincunx_network::{Fate, FaultPlan};
-use quincunx_nodes::{HostEvent, Node, NodeCommand, NodeEvent, NodeRejected};
+use quincunx_nodes::{HostEvent, Node, NodeCommand, NodeDrop, NodeEvent, NodeRejected, NodeTimer};
 use quincunx_units::{ByteCount, Duration, Instant};
 use quincunx_wire::{Operation, RoceHeader, frame_length};
 
@@ -71,6 +71,8 @@ pub trait StandIn<P: Payload>:
     Engine<
         Header = RoceHeader,
         Payload = P,
+        Timer = NodeTimer,
+        DropReason = NodeDrop,
         Command = NodeCommand<P>,
         Rejected = NodeRejected,
         Event = NodeEvent<P>,
@@ -82,6 +84,8 @@ impl<P: Payload, E> StandIn<P> for E where
     E: Engine<
             Header = RoceHeader,
             Payload = P,
+            Timer = NodeTimer,
+            DropReason = NodeDrop,
             Command = NodeCommand<P>,
             Rejected = NodeRejected,
             Event = NodeEvent<P>,
@@ -90,10 +94,10 @@ impl<P: Payload, E> StandIn<P> for E where
 }
 
 /// What stands at a node of a cluster.
-type Cast<'a, E> = &'a dyn Fn(&Cluster, ClusterNode) -> E;
+pub(crate) type Cast<'a, E> = &'a dyn Fn(&Cluster, ClusterNode) -> E;
 
 /// Ours, everywhere.
-fn ours<P: Payload>(cluster: &Cluster, node: ClusterNode) -> Node<P> {
+pub(crate) fn ours<P: Payload>(cluster: &Cluster, node: ClusterNode) -> Node<P> {
     let Ok(node) = Node::new(cluster.kind(node));
     node
 }
@@ -103,17 +107,14 @@ fn ours<P: Payload>(cluster: &Cluster, node: ClusterNode) -> Node<P> {
 /// # Errors
 /// If not all ranks end well.
 pub(crate) fn run(trial: &Trial) -> Result<Run, RunError> {
-    run_with(trial, &ours)
+    run_in_virtual_time(trial, &ours)
 }
 
 /// Runs a trial in virtual time until all is quiet, with whatever `cast` puts where its nodes are.
 ///
 /// # Errors
 /// If not all ranks end well.
-pub fn run_with<E: StandIn<Numbers>>(
-    trial: &Trial,
-    cast: &dyn Fn(&Cluster, ClusterNode) -> E,
-) -> Result<Run, RunError> {
+pub fn run_in_virtual_time<E: StandIn<Numbers>>(trial: &Trial, cast: Cast<'_, E>) -> Result<Run, RunError> {
     let cluster = trial.cluster()?;
     let (outputs, sent) = simulate(trial, &cluster, cast)?;
     let mut flows: BTreeMap<_, Vec<Sent>> = BTreeMap::new();

@@ -42,8 +42,8 @@
 //! go to the host's switch. In virtual time it goes over their links, and
 //! the number is translated to that on the link.
 //!
-//! [`run_with`] runs a trial in virtual time with something else where nodes are: `tests/hardware` has hardware in a switch's place, frame by
-//! frame through a simulator of it, and holds what all send to what they send around ours.
+//! [`run_in_virtual_time`] and [`run_on_sockets`] run a trial with something else where nodes are: `tests/hardware` has hardware in a
+//! switch's place, frame by frame through a simulator of it, and holds what all send to what they send around ours.
 //!
 //! [`conform`] asks for all of that in one call, of a design from anywhere: `examples/own-design` does so for one that is in no catalog here.
 //! `tests/catalog` walks over all designs, fabrics, collectives and settings; what is not run is in its table of gaps, with the reason.
@@ -65,8 +65,9 @@ use quincunx_engine::verbs::Outcome;
 
 pub use check::{Explored, explore_every_run};
 pub use conform::{Nonconformity, conform, explore_beside};
-pub use des::{StandIn, run_with};
+pub use des::{StandIn, run_in_virtual_time};
 pub use error::RunError;
+pub use net::run_on_sockets;
 pub use run::{Flow, Run, Sent};
 pub use trial::{Faults, SideBySide, Trial, scenario};
 

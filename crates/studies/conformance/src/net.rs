@@ -11,14 +11,14 @@ use std::time::Instant as RealInstant;
 use quincunx_cluster::{Cluster, NodeIndex, Ports};
 use quincunx_collective::{Numbers, Rank};
 use quincunx_driver_net::{Direction, NodeOptions, Observer};
-use quincunx_engine::Engine;
 use quincunx_engine::verbs::Outcome;
-use quincunx_nodes::{HostEvent, Node, NodeCommand, NodeEvent, NodeKind};
+use quincunx_nodes::{HostEvent, NodeCommand, NodeEvent, NodeKind};
 use quincunx_runtime::RoceCodec;
 use quincunx_sockets::{Datagram, UdpOptions, UdpTransport};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Framing, UdpPath, parse_datagram, v1};
 
+use crate::des::{Cast, StandIn, ours};
 use crate::run::Sent;
 use crate::steps::{set_up, steps};
 use crate::trial::ends;
@@ -33,7 +33,7 @@ const LIMIT: std::time::Duration = std::time::Duration::from_secs(60);
 /// A node's addresses serve one run at a time.
 static ADDRESSES: Mutex<()> = Mutex::new(());
 
-type SocketNode = quincunx_driver_net::Node<Node<Numbers>, RoceCodec, UdpTransport>;
+type SocketNode<E> = quincunx_driver_net::Node<E, RoceCodec, UdpTransport>;
 type Log = Arc<Mutex<Vec<Sent>>>;
 
 /// What a node is asked for, one after the other.
@@ -72,13 +72,21 @@ impl Observer for Witness {
 /// # Errors
 /// If not all of them end well.
 pub(crate) fn run(trial: &Trial) -> Result<Run, RunError> {
+    run_on_sockets(trial, &ours)
+}
+
+/// Runs a trial on sockets until all ranks have ended, with whatever `cast` puts where its nodes are.
+///
+/// # Errors
+/// If not all of them end well.
+pub fn run_on_sockets<E: StandIn<Numbers> + Send>(trial: &Trial, cast: Cast<'_, E>) -> Result<Run, RunError> {
     let _alone = ADDRESSES.lock().unwrap_or_else(PoisonError::into_inner);
     let cluster = trial.cluster()?;
     let mut orders = orders(trial, &cluster);
     // All are bound, and all have their orders, before the first one sends.
     let mut nodes = Vec::new();
     for (node, commands) in set_up(&cluster, Ports::Socket)?.into_iter().enumerate() {
-        let (mut opened, log) = open(trial, &cluster, node)?;
+        let (mut opened, log) = open(trial, &cluster, cast, node)?;
         let first = if orders[node].is_empty() { Vec::new() } else { orders[node].remove(0) };
         for command in commands.into_iter().chain(first) {
             opened.command(command)?;
@@ -127,17 +135,21 @@ fn orders(trial: &Trial, cluster: &Cluster) -> Vec<Orders> {
     nodes.map(|node| cluster.wiring().rank_at(node).map(of).unwrap_or_default()).collect()
 }
 
-fn open(trial: &Trial, cluster: &Cluster, node: NodeIndex) -> Result<(SocketNode, Log), RunError> {
+fn open<E: StandIn<Numbers>>(
+    trial: &Trial,
+    cluster: &Cluster,
+    cast: Cast<'_, E>,
+    node: NodeIndex,
+) -> Result<(SocketNode<E>, Log), RunError> {
     let socket = |node| SocketAddr::new(cluster.address(node), ROCE_PORT);
     let framing = trial.design.about().framing;
     let is_cabled = framing == Framing::RoceV1 && cluster.kind(node) == NodeKind::Host;
     let next = cluster.wiring().neighbours(node).next().filter(|_| is_cabled);
     let via = next.map(|(_, switch)| socket(switch.node));
     let transport = UdpTransport::open(socket(node), UdpOptions { via, ..UdpOptions::default() })?;
-    let Ok(engine) = Node::new(cluster.kind(node));
     // Threads share few processors: whoever has nothing to do sleeps.
     let options = NodeOptions { spin: Duration::ZERO, ..NodeOptions::default() };
-    let mut opened = SocketNode::new(engine, 1, RoceCodec::new(framing), transport, options)?;
+    let mut opened = SocketNode::new(cast(cluster, node), 1, RoceCodec::new(framing), transport, options)?;
     let log = Log::default();
     opened.set_observer(Some(Box::new(Witness { framing, log: log.clone() })));
     for (direction, plan) in trial.faults.plans() {
@@ -151,7 +163,7 @@ fn open(trial: &Trial, cluster: &Cluster, node: NodeIndex) -> Result<(SocketNode
 
 /// Turns the nodes until every frame that was sent has been handled, and nobody has answered: what ranks owed to each other
 /// when the last of them ended is part of the run.
-fn drain(nodes: &mut [(SocketNode, Log)]) -> Result<(), RunError> {
+fn drain<E: StandIn<Numbers>>(nodes: &mut [(SocketNode<E>, Log)]) -> Result<(), RunError> {
     let end = RealInstant::now() + LIMIT;
     let mut before = None;
     loop {
@@ -169,8 +181,8 @@ fn drain(nodes: &mut [(SocketNode, Log)]) -> Result<(), RunError> {
 }
 
 /// Turns a node until all ranks have ended; the results of a rank.
-fn serve(
-    node: &mut SocketNode,
+fn serve<E: StandIn<Numbers>>(
+    node: &mut SocketNode<E>,
     name: &str,
     orders: Orders,
     unfinished: &AtomicUsize,

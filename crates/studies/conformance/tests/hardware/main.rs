@@ -1,10 +1,11 @@
-//! Hardware as a driver: `rtl/inc_engine`, simulated, in the place of a Mode-II switch. The ranks are ours, in virtual time. What they get
-//! and what everybody sends is held to a run with our switch, of the same seed and with the same faults.
+//! Hardware as a driver: `rtl/inc_engine`, simulated, in the place of a Mode-II switch. The ranks are ours, in virtual time and on UDP sockets.
+//! What they get and what everybody sends is held to a run with our switch, of the same seed and with the same faults.
 
 mod stand_in;
 
+use quincunx_cluster::Ports;
 use quincunx_collective::{Collective, Rank};
-use quincunx_conformance::{DRIVERS, Run, Trial, run_with};
+use quincunx_conformance::{DRIVERS, Run, Trial, run_in_virtual_time, run_on_sockets};
 use quincunx_design::FabricKind;
 use quincunx_designs::CATALOG;
 use quincunx_needs::need;
@@ -20,7 +21,7 @@ fn trial(fabric: &str, collective: Collective, seed: u64) -> Trial {
 }
 
 fn with_hardware(simulator: &Simulator, trial: &Trial) -> Run {
-    run_with(trial, &|cluster, node| StandIn::at(simulator, cluster, node, "-"))
+    run_in_virtual_time(trial, &|cluster, node| StandIn::at(simulator, cluster, node, Ports::Links, "-"))
         .unwrap_or_else(|error| panic!("hardware: {error}: {trial:?}"))
 }
 
@@ -71,10 +72,26 @@ fn what_is_lost_or_doubled_on_any_way_is_repaired_alike() {
 }
 
 #[test]
+fn ranks_on_sockets_get_from_hardware_what_they_get_from_our_switch() {
+    let simulator = need!(Simulator::build());
+    for (fabric, length) in [("star-8", 32), ("star-3", 10 * 32 + 16)] {
+        let trial = trial(fabric, Collective::AllReduce, 6).of_length(length);
+        let found = run_on_sockets(&trial, &|cluster, node| {
+            StandIn::at(&simulator, cluster, node, Ports::Socket, "-")
+        })
+        .unwrap_or_else(|error| panic!("hardware on sockets: {error}: {trial:?}"));
+        assert_eq!(found.outputs, trial.expected(), "it is wrong: {trial:?}");
+        let expected = with_ours(&trial);
+        assert!(found.first_transmissions() == expected.first_transmissions(), "frames differ: {trial:?}");
+    }
+}
+
+#[test]
 fn hardware_that_breaks_a_rule_is_told_from_one_that_does_not() {
     let simulator = need!(Simulator::build());
     let trial = trial("star-2", Collective::AllReduce, 5).doubling("host-1", "switch-0", 2);
-    let broken =
-        run_with(&trial, &|cluster, node| StandIn::at(&simulator, cluster, node, "no-duplicate-check"));
+    let broken = run_in_virtual_time(&trial, &|cluster, node| {
+        StandIn::at(&simulator, cluster, node, Ports::Links, "no-duplicate-check")
+    });
     assert!(broken.is_err() || broken.unwrap().apart() != with_ours(&trial).apart());
 }

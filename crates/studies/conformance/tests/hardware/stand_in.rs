@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::ptr;
 use std::sync::{Arc, Mutex};
 
-use quincunx_cluster::{Cluster, NodeIndex};
+use quincunx_cluster::{Cluster, NodeIndex, Ports};
 use quincunx_collective::Numbers;
 use quincunx_design::Peer;
 use quincunx_engine::{Engine, Frame, PortId, Sink};
@@ -56,10 +56,16 @@ pub(crate) enum StandIn {
 
 impl StandIn {
     /// A host, or hardware that may break a rule: `-` for none.
-    pub(crate) fn at(simulator: &Simulator, cluster: &Cluster, node: NodeIndex, rule: &str) -> Self {
+    pub(crate) fn at(
+        simulator: &Simulator,
+        cluster: &Cluster,
+        node: NodeIndex,
+        ports: Ports,
+        rule: &str,
+    ) -> Self {
         match cluster.kind(node) {
             NodeKind::Host => Self::new(NodeKind::Host).unwrap(),
-            NodeKind::Switch => Self::Hardware(Arc::new(Hardware::at(simulator, cluster, node, rule))),
+            NodeKind::Switch => Self::Hardware(Arc::new(Hardware::at(simulator, cluster, node, ports, rule))),
         }
     }
 }
@@ -95,15 +101,18 @@ impl Hash for Hardware {
 
 impl Hardware {
     /// At the root of a tree, with ranks at all edges.
-    fn at(simulator: &Simulator, cluster: &Cluster, node: NodeIndex, rule: &str) -> Self {
+    fn at(simulator: &Simulator, cluster: &Cluster, node: NodeIndex, ports: Ports, rule: &str) -> Self {
         let context = cluster.context(node).unwrap();
         let mut toward = vec![0; usize::from(context.ranks)];
         let mut edges = Vec::new();
         for (edge, connection) in context.connections.iter().enumerate() {
             let Peer::Rank(rank) = connection.peer else { panic!("expected a rank at each edge") };
             toward[rank.index()] = edge;
-            let port = PortId(cluster.port(node, cluster.node_of(&connection.peer)).unwrap());
-            edges.push(Edge { port, local: connection.local, remote: connection.remote });
+            let port = match ports {
+                Ports::Links => cluster.port(node, cluster.node_of(&connection.peer)).unwrap(),
+                Ports::Socket => 0,
+            };
+            edges.push(Edge { port: PortId(port), local: connection.local, remote: connection.remote });
         }
         let toward: Vec<String> = toward.iter().map(usize::to_string).collect();
         let mut process = Process::start(simulator);
@@ -203,7 +212,9 @@ impl Engine for StandIn {
         match self {
             Self::Ours(node) => node.handle_frame(now, port, frame, &mut OfOurs(out)),
             Self::Hardware(hardware) => {
-                let edge = hardware.edges.iter().position(|edge| edge.port == port).unwrap();
+                // Over which edge it has come its queue pair says.
+                let qp = frame.header.destination_qp;
+                let edge = hardware.edges.iter().position(|edge| edge.local.qp == qp).unwrap();
                 for (edge, bytes) in hardware.hear(edge, frame.header, frame.payload) {
                     let (_, header, payload) = parse_frame(&bytes).unwrap();
                     let Edge { port, local, remote } = &hardware.edges[edge];
