@@ -30,18 +30,18 @@ class Program:
 
     def answers(self) -> list[list[list[str]]]:
         """Of each line that was told since: the lines that answer it, as words, the `end` among them."""
+        told, self.told = self.told, []
         found: list[list[list[str]]] = []
         at = 0
-        while at < len(self.told):
+        while at < len(told):
             first, room = at, ROOM
             # One line in any case: nothing is left to be said before it is heard whole.
-            while at == first or (at < len(self.told) and len(self.told[at]) < room):
-                self.process.stdin.write(self.told[at] + "\n")
-                room -= len(self.told[at]) + 1
+            while at == first or (at < len(told) and len(told[at]) < room):
+                self.process.stdin.write(told[at] + "\n")
+                room -= len(told[at]) + 1
                 at += 1
             self.process.stdin.flush()
-            found += [self.answer(line) for line in self.told[first:at]]
-        self.told = []
+            found += [self.answer(line) for line in told[first:at]]
         return found
 
     def answer(self, line: str) -> list[list[str]]:
@@ -49,8 +49,9 @@ class Program:
         while not said or said[-1][0] != "end":
             words = self.process.stdout.readline().split()
             assert words, f"{self.process.args} ended with {self.process.wait()} at {line[:200]}"
-            assert words[0] not in ("error", "fault"), f"{' '.join(words)}; at {line[:200]}"
             said.append(words)
+        wrong = [" ".join(words) for words in said if words[0] in ("error", "fault")]
+        assert not wrong, f"{'; '.join(wrong[:5])}; at {line[:200]}"
         return said
 
     def ask(self, line: str) -> list[list[str]]:
