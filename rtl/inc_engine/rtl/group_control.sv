@@ -173,28 +173,26 @@ module group_control #(
     entry_of.open = entry_of.down_outs & ~ends_i;
   endfunction
 
-  // ---- Choice: the ports take turns; who sends the same packet of a sum goes with the one chosen.
-  logic        chosen_q, looked_q, accept;
-  set_t        set_q, set2_q, with_lead;
-  logic [PortW-1:0] lead_q, turn_q;
-  descriptor_t event_q;
-  set_t        candidates;
+  // ---- Choice.
+  logic        chosen, looked_q, accept;
+  set_t        set, set2_q;
   logic [PortW-1:0] lead;
+  descriptor_t chosen_packet;
 
-  assign candidates = head_valid_i & ~(looked_q ? set2_q : '0) & ~(chosen_q ? set_q : '0);
-
-  always_comb begin
-    lead = lowest(candidates);
-    for (int p = PORTS - 1; p >= 0; p--) if (candidates[p] && PortW'(p) >= turn_q) lead = PortW'(p);
-    with_lead = '0;
-    for (int p = 0; p < PORTS; p++) begin
-      with_lead[p] = candidates[p] && (PortW'(p) == lead || (head_i[p].kind == KindData &&
-          head_i[lead].kind == KindData && head_i[p].header.psn == head_i[lead].header.psn &&
-          head_i[p].header.opcode == head_i[lead].header.opcode &&
-          head_i[p].header.word == head_i[lead].header.word &&
-          head_i[p].header.length == head_i[lead].header.length));
-    end
-  end
+  packet_choice #(
+      .PORTS(PORTS)
+  ) u_choice (
+      .clk_i,
+      .rst_ni,
+      .head_valid_i,
+      .head_i,
+      .busy_i  (looked_q ? set2_q : '0),
+      .accept_i(accept),
+      .valid_o (chosen),
+      .set_o   (set),
+      .lead_o  (lead),
+      .packet_o(chosen_packet)
+  );
 
   // ---- Lookup: the collective and the slot.
   seq_t          near, number;
@@ -206,9 +204,9 @@ module group_control #(
   // What waits is looked up again and again, for others may have changed what there is to find.
   always_comb begin
     near   = next;
-    number = near + {{8{1'b0}}, 24'(event_q.header.psn - near[23:0])};
-    if (24'(event_q.header.psn - near[23:0]) >= 24'h800000) number = number - 32'h01000000;
-    if (broken == PsnNoWrap) number = {near[31:24], event_q.header.psn};
+    number = near + {{8{1'b0}}, 24'(chosen_packet.header.psn - near[23:0])};
+    if (24'(chosen_packet.header.psn - near[23:0]) >= 24'h800000) number = number - 32'h01000000;
+    if (broken == PsnNoWrap) number = {near[31:24], chosen_packet.header.psn};
     if (!accept) number = number_q;
     if (release_look) number = release_q;
     found = 1'b0;
@@ -1050,33 +1048,25 @@ module group_control #(
     end
   end
 
-  // The order of addition: of arrival, or of the edges.
-  always_comb begin
-    pages_o = page_d;
-    order_o = order_d;
-    count_o = count_d;
-    if (reproducible_i && fold_o) begin
-      count_o = '0;
-      order_o = '0;
-      for (int p = 0; p < PORTS; p++) begin
-        if (entry_q.up_sources[p]) begin
-          order_o[PortW*32'(count_o)+:PortW] = PortW'(p);
-          count_o = count_o + 1'b1;
-        end
-      end
-    end
-    if (state_q == Run && forward_o) begin
-      count_o = (PortW + 1)'(1);
-      order_o = (PORTS * PortW)'(lead2_q);
-      pages_o[8*32'(lead2_q)+:8] = packet_q.page;
-    end
-  end
+  addition_order #(
+      .PORTS(PORTS)
+  ) u_order (
+      .count_i  (count_d),
+      .order_i  (order_d),
+      .pages_i  (page_d),
+      .by_edge_i(reproducible_i && fold_o),
+      .sources_i(entry_q.up_sources),
+      .passes_i (state_q == Run && forward_o),
+      .port_i   (lead2_q),
+      .page_i   (packet_q.page),
+      .count_o,
+      .order_o,
+      .pages_o
+  );
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      chosen_q      <= 1'b0;
       looked_q      <= 1'b0;
-      turn_q        <= '0;
       state_q       <= Run;
       known_q       <= '0;
       has_covered_q <= '0;
@@ -1087,11 +1077,7 @@ module group_control #(
       ready_q   <= 1'b0;
     end else begin
       ready_q   <= 1'b1;
-      if (!chosen_q || accept) chosen_q <= candidates != '0;
-      if (candidates != '0 && (!chosen_q || accept)) begin
-        turn_q <= (lead == PortW'(PORTS - 1)) ? '0 : lead + 1'b1;
-      end
-      if (accept) looked_q <= chosen_q;
+      if (accept) looked_q <= chosen;
       state_q       <= state_d;
       known_q       <= known_d;
       has_covered_q <= has_covered_d;
@@ -1103,15 +1089,10 @@ module group_control #(
   end
 
   always_ff @(posedge clk_i) begin
-    if (!chosen_q || accept) begin
-      set_q   <= with_lead;
-      lead_q  <= lead;
-      event_q <= head_i[lead];
-    end
     if (accept) begin
-      set2_q   <= set_q;
-      lead2_q  <= lead_q;
-      packet_q <= event_q;
+      set2_q   <= set;
+      lead2_q  <= lead;
+      packet_q <= chosen_packet;
       number_q <= number;
     end
     found_q <= found;
