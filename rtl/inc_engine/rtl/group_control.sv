@@ -1,6 +1,7 @@
 // What a Mode-II switch decides of a group's packets, one a cycle where nothing has to be looked
 // for: the collective of a packet, its direction, fan-in and outs (LookupTable); whether it is a
-// duplicate; what leaves for it; ACKs and NAKs; which slots are free again (RecycleBuffer). It is
+// duplicate; what leaves for it; what ACKs and NAKs mean; which slots are free again
+// (RecycleBuffer). Whose turn it is, and what senders are told, are modules of their own. It is
 // crates/engines/epic/src/mode_ii.rs step by step, and names what it does in its words.
 //
 // A packet is chosen in one cycle, its collective and its slot are looked up in the next, and in
@@ -91,8 +92,7 @@ module group_control #(
   logic [KW-1:0]  known_q;
   seq_t           base_q, next;
   seq_t           progress_q, cursor_q, clear_q, start;
-  seq_t [PORTS-1:0] acked_q, position_q, covered_q, asked_q;
-  set_t           has_covered_q, has_asked_q;
+  seq_t [PORTS-1:0] acked_q;
 
   mutation_e broken;
   assign broken = (BREAKABLE != 0) ? mutation_i : Unbroken;
@@ -269,9 +269,7 @@ module group_control #(
     InsertMove,
     InsertGates,
     Room,
-    AnswerNext,
-    AnswerScan,
-    AnswerSend,
+    Answer,
     Move,
     Gates,
     GatesNext,
@@ -291,21 +289,13 @@ module group_control #(
   state_e state_q, state_d, answer_ret_q, answer_ret_d, move_ret_q, move_ret_d;
   state_e gates_ret_q, gates_ret_d;
 
-  // What senders are told: of all that has arrived; the same again, no further than a number; that
-  // a number is asked for; the same on behalf of many.
-  localparam logic [1:0] Tell = 2'd0;
-  localparam logic [1:0] TellAgain = 2'd1;
-  localparam logic [1:0] PassOn = 2'd2;
-  localparam logic [1:0] PassOnForMany = 2'd3;
-
-  set_t          answer_q, answer_d;
-  logic [1:0]    answer_mode_q, answer_mode_d;
-  seq_t          answer_seq_q, answer_seq_d;
-  logic [7:0]    answer_syndrome_q, answer_syndrome_d;
-  seq_t          scan_q, scan_d, covered_q2, covered_d2;
-  logic          has_q2, has_d2;
+  // Answers to be made, and that they are.
+  set_t          answer_d;
+  answer_e       answer_mode_d;
+  seq_t          answer_seq_d;
+  logic [7:0]    answer_syndrome_d;
+  logic          answered;
   logic [KW-1:0] step_q, step_d;
-  logic [PortW-1:0] teller;
 
   seq_t          gates_next_q, gates_next_d;
   set_t          closed_q, closed_d, opened_q, opened_d, ask_q, ask_d;
@@ -325,13 +315,12 @@ module group_control #(
   entry_t [K-1:0] table_d;
   logic [KW-1:0] known_d;
   seq_t          base_d, progress_d, cursor_d, clear_d;
-  seq_t [PORTS-1:0] acked_d, position_d, covered_d, asked_d;
-  set_t          has_covered_d, has_asked_d;
+  seq_t [PORTS-1:0] acked_d;
 
-  logic          acting, done, positive, is_control, fits, carries, room, has_changed;
+  logic          acting, done, positive, is_control, fits, carries, room;
   set_t          lead_bit, taken, news, outs, open, lacking, arrived_now, again_now, closed_now;
   set_t          done_set, opened_now;
-  seq_t          through_all, arrived, asks, value;
+  seq_t          through_all, arrived, value;
   control_t      message;
   entry_t        entry, candidate;
   header_t       held_header;
@@ -339,7 +328,7 @@ module group_control #(
   logic [PORTS*PortW-1:0] order_d;
   logic [PORTS*8-1:0] page_d;
   logic          erred_q, erred_d, is_last, same, has_page;
-  logic          bounded, sends, ready_q;
+  logic          ready_q;
 
   assign acting = looked_q && state_q == Run;
   assign hit    = slot_hit && (takes_anything || !precedes(number_q, start));
@@ -351,13 +340,10 @@ module group_control #(
     answer_ret_d      = answer_ret_q;
     move_ret_d        = move_ret_q;
     gates_ret_d       = gates_ret_q;
-    answer_d          = answer_q;
-    answer_mode_d     = answer_mode_q;
-    answer_seq_d      = answer_seq_q;
-    answer_syndrome_d = answer_syndrome_q;
-    scan_d            = scan_q;
-    covered_d2        = covered_q2;
-    has_d2            = has_q2;
+    answer_d          = '0;
+    answer_mode_d     = Tell;
+    answer_seq_d      = '0;
+    answer_syndrome_d = SyndromeAck;
     step_d            = step_q;
     gates_next_d      = gates_next_q;
     closed_d          = closed_q;
@@ -381,31 +367,19 @@ module group_control #(
     cursor_d          = cursor_q;
     clear_d           = clear_q;
     acked_d           = acked_q;
-    position_d        = position_q;
-    covered_d         = covered_q;
-    has_covered_d     = has_covered_q;
-    asked_d           = asked_q;
-    has_asked_d       = has_asked_q;
     erred_d           = erred_q;
     slot_write        = 1'b0;
     slot_release      = 1'b0;
     fold_o            = 1'b0;
     forward_o         = 1'b0;
-    ack_o             = '0;
-    ack_psn_o         = '0;
-    ack_syndrome_o    = SyndromeAck;
     done              = 1'b0;
     done_set          = '0;
-    has_changed       = 1'b0;
     outs              = '0;
     reason_o          = Accepted;
     taken             = '0;
     news              = '0;
     is_last           = 1'b0;
-    bounded           = 1'b0;
-    sends             = 1'b0;
     value             = '0;
-    asks              = '0;
     open              = '0;
     lacking           = '0;
     again_now         = '0;
@@ -439,7 +413,6 @@ module group_control #(
     count_d = hit ? slot_count_q[slot] : '0;
     order_d = slot_order_q[slot];
     page_d  = slot_page_q[slot];
-    teller  = lowest(answer_q);
 
     unique case (state_q)
       Run: begin
@@ -508,13 +481,13 @@ module group_control #(
                     reason_o = Duplicate;
                   end else begin
                     answer_seq_d = table_q[index_q].reached - 1'b1;
-                    state_d      = AnswerNext;
+                    state_d      = Answer;
                   end
                 end else if (entry.message.pattern == AllReduce && (ends_i & lead_bit) != '0 &&
                     precedes(entry.last + 1'b1, acked_q[lead2_q])) begin
                   reason_d     = Duplicate;
                   answer_seq_d = entry.last;
-                  state_d      = AnswerNext;
+                  state_d      = Answer;
                 end else if (!takes_anything && precedes(number_q, start)) begin
                   done     = 1'b1;
                   reason_o = Stale;
@@ -604,7 +577,7 @@ module group_control #(
                     broken != AckOnlyIfNews) begin
                   reason_d     = Duplicate;
                   answer_seq_d = through_all - 1'b1;
-                  state_d      = AnswerNext;
+                  state_d      = Answer;
                 end else if (open != lacking && !precedes(number_q, start + SeqW'(2 * Window)) &&
                     !takes_anything && !room_known_q) begin
                   state_d = Room;
@@ -651,7 +624,7 @@ module group_control #(
               reason_o = UnexpectedOperation;
             end
           endcase
-          if (state_d == AnswerNext) begin
+          if (state_d == Answer) begin
             answer_d      = lead_bit;
             answer_mode_d = TellAgain;
             answer_ret_d  = Finish;
@@ -685,7 +658,7 @@ module group_control #(
           answer_d      = edges_i;
           answer_mode_d = Tell;
           answer_ret_d  = InsertMove;
-          state_d       = AnswerNext;
+          state_d       = Answer;
         end else begin
           state_d = InsertGates;
         end
@@ -724,89 +697,7 @@ module group_control #(
         end
       end
 
-      // SendAck, for each of a set of senders: what has arrived of its packets in a row.
-      AnswerNext: begin
-        if (answer_q == '0) state_d = answer_ret_q;
-        else begin
-          scan_d     = later(position_q[teller], base_q);
-          covered_d2 = covered_q[teller];
-          has_d2     = has_covered_q[teller];
-          step_d     = first_from(scan_d, table_q, known_q);
-          state_d    = AnswerScan;
-        end
-      end
-      AnswerScan: begin
-        candidate = table_q[step_q];
-        if (step_q >= known_q || precedes(scan_q, candidate.first)) state_d = AnswerSend;
-        else begin
-          is_last = 1'b0;
-          value   = scan_q;
-          unique case (candidate.message.pattern)
-            Reduce: begin
-              is_last = candidate.up_sources[teller];
-              value   = acked_q[lowest(candidate.up_outs)];
-            end
-            Broadcast: begin
-              is_last = candidate.down_sources[teller];
-              value   = acked_by_all(candidate.down_outs, candidate.first, candidate.last,
-                                   acked_q);
-            end
-            default: begin
-              is_last = ends_i[teller];
-              value   = acked_q[teller];
-            end
-          endcase
-          value  = later(candidate.first, earlier(value, candidate.last + 1'b1));
-          step_d = step_q + 1'b1;
-          if (!is_last) scan_d = candidate.last + 1'b1;
-          else begin
-            if (precedes(scan_q, value)) begin
-              scan_d     = value;
-              covered_d2 = value - 1'b1;
-              has_d2     = 1'b1;
-            end
-            if (!precedes(candidate.last, scan_d)) state_d = AnswerSend;
-          end
-        end
-      end
-      AnswerSend: begin
-        has_changed = has_q2 != has_covered_q[teller] || covered_q2 != covered_q[teller];
-        bounded = answer_syndrome_q == SyndromeNak || answer_syndrome_q[7:5] == 3'd1;
-        asks    = bounded ? earlier(answer_seq_q, scan_q) : answer_seq_q;
-        ack_syndrome_o = answer_syndrome_q;
-        sends          = 1'b1;
-        unique case (answer_mode_q)
-          Tell: begin
-            sends          = has_changed && has_q2;
-            asks           = covered_q2;
-            ack_syndrome_o = SyndromeAck;
-          end
-          TellAgain: begin
-            sends          = has_q2;
-            asks           = earlier(covered_q2, answer_seq_q);
-            ack_syndrome_o = SyndromeAck;
-          end
-          PassOn: ;
-          default: begin
-            sends = !bounded || !has_asked_q[teller] || precedes(asked_q[teller], scan_q) ||
-                precedes(asks, asked_q[teller]);
-          end
-        endcase
-        ack_psn_o = asks[23:0];
-        if (!sends || ack_ready_i[teller]) begin
-          ack_o[teller]         = sends;
-          position_d[teller]    = scan_q;
-          covered_d[teller]     = covered_q2;
-          has_covered_d[teller] = has_q2;
-          if (precedes(asked_q[teller], scan_q)) has_asked_d[teller] = 1'b0;
-          if (answer_mode_q == PassOnForMany && bounded && sends) begin
-            has_asked_d[teller] = 1'b1;
-            asked_d[teller]     = asks;
-          end
-          answer_d[teller] = 1'b0;
-          state_d          = AnswerNext;
-        end
-      end
+      Answer: if (answered) state_d = answer_ret_q;
 
       // RecycleBuffer: the range moves on, over the ends of collectives.
       Move: begin
@@ -900,7 +791,7 @@ module group_control #(
         if (ask_q == '0) answer_d = '0;
         answer_ret_d = GatesNext;
         // The collective is gone through once more, with nothing to open or to ask for.
-        state_d      = AnswerNext;
+        state_d      = Answer;
       end
 
       // The last packet of a sum has passed.
@@ -947,7 +838,7 @@ module group_control #(
         answer_d      = senders_q;
         answer_mode_d = Tell;
         answer_ret_d  = AckGates;
-        state_d       = AnswerNext;
+        state_d       = Answer;
       end
       AckGates: begin
         state_d     = AckRewind;
@@ -979,7 +870,7 @@ module group_control #(
           answer_d      = lead_bit;
           answer_mode_d = Tell;
           answer_ret_d  = AckPass;
-          state_d       = AnswerNext;
+          state_d       = Answer;
         end
       end
       AckPass: begin
@@ -988,7 +879,7 @@ module group_control #(
         answer_syndrome_d = packet_q.header.word[31:24];
         answer_mode_d     = PassOn;
         answer_d          = '0;
-        state_d           = AnswerNext;
+        state_d           = Answer;
         unique case (entry.message.pattern)
           Reduce: begin
             if ((entry.up_outs & lead_bit) == '0) reason_d = WrongDirection;
@@ -1022,11 +913,6 @@ module group_control #(
 
     // Those that are done with: all that were taken together, else the one that leads them.
     if (done) done_set = (news != '0) ? news : lead_bit;
-    // A packet that a sender was asked for has come.
-    for (int p = 0; p < PORTS; p++) begin
-      if (acting && packet_q.kind == KindData && (lead_bit[p] || news[p]) &&
-          !precedes(asked_q[p], number_q)) has_asked_d[p] = 1'b0;
-    end
   end
 
   logic unused_bits;
@@ -1047,6 +933,34 @@ module group_control #(
       release_page_o[8*p+:8] = taken[p] ? slot_page_q[slot][8*p+:8] : head_i[p].page;
     end
   end
+
+  answer_maker #(
+      .PORTS      (PORTS),
+      .COLLECTIVES(COLLECTIVES),
+      .ENTRY      (entry_t)
+  ) u_answers (
+      .clk_i,
+      .rst_ni,
+      .begins_i     (!ready_q),
+      .first_i      ({8'd1, psn_i}),
+      .ends_i,
+      .table_i      (table_q),
+      .known_i      (known_q),
+      .base_i       (base_q),
+      .acked_i      (acked_q),
+      .start_i      (state_d == Answer && state_q != Answer),
+      .senders_i    (answer_d),
+      .kind_i       (answer_mode_d),
+      .number_i     (answer_seq_d),
+      .syndrome_i   (answer_syndrome_d),
+      .done_o       (answered),
+      .came_i       ((acting && packet_q.kind == KindData) ? lead_bit | news : '0),
+      .came_number_i(number_q),
+      .ack_ready_i,
+      .ack_o,
+      .ack_psn_o,
+      .ack_syndrome_o
+  );
 
   addition_order #(
       .PORTS(PORTS)
@@ -1069,9 +983,7 @@ module group_control #(
       looked_q      <= 1'b0;
       state_q       <= Run;
       known_q       <= '0;
-      has_covered_q <= '0;
-      has_asked_q   <= '0;
-      relook_q      <= 1'b0;
+          relook_q      <= 1'b0;
       room_known_q  <= 1'b0;
       erred_q       <= 1'b0;
       ready_q   <= 1'b0;
@@ -1080,8 +992,6 @@ module group_control #(
       if (accept) looked_q <= chosen;
       state_q       <= state_d;
       known_q       <= known_d;
-      has_covered_q <= has_covered_d;
-      has_asked_q   <= has_asked_d;
       relook_q      <= relook_d;
       room_known_q  <= room_known_d && !accept;
       erred_q       <= erred_d;
@@ -1103,13 +1013,6 @@ module group_control #(
     answer_ret_q      <= answer_ret_d;
     move_ret_q        <= move_ret_d;
     gates_ret_q       <= gates_ret_d;
-    answer_q          <= answer_d;
-    answer_mode_q     <= answer_mode_d;
-    answer_seq_q      <= answer_seq_d;
-    answer_syndrome_q <= answer_syndrome_d;
-    scan_q            <= scan_d;
-    covered_q2        <= covered_d2;
-    has_q2            <= has_d2;
     step_q            <= step_d;
     gates_next_q      <= gates_next_d;
     gates_step_q      <= gates_step_d;
@@ -1137,9 +1040,6 @@ module group_control #(
     cursor_q   <= cursor_d;
     clear_q    <= clear_d;
     acked_q    <= acked_d;
-    position_q <= position_d;
-    covered_q  <= covered_d;
-    asked_q    <= asked_d;
     // The group begins with its first packet: room below for a window.
     if (!ready_q) begin
       base_q     <= {8'd1, psn_i};
@@ -1148,7 +1048,6 @@ module group_control #(
       clear_q    <= {8'd1, psn_i};
       for (int p = 0; p < PORTS; p++) begin
         acked_q[p]    <= {8'd1, psn_i};
-        position_q[p] <= {8'd1, psn_i};
       end
       for (int s = 0; s < SLOTS; s++) slot_page_q[s] <= {PORTS{8'(s)}};
     end

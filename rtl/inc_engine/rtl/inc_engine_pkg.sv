@@ -130,6 +130,15 @@ package inc_engine_pkg;
     end
   endfunction
 
+  // What senders are told: of all that has arrived; the same again, no further than a number; that
+  // a number is asked for; the same on behalf of many.
+  typedef enum logic [1:0] {
+    Tell,
+    TellAgain,
+    PassOn,
+    PassOnForMany
+  } answer_e;
+
   // Why a packet was dropped, as in crates/engines/epic/src/drops.rs; 0 if it was not.
   typedef enum logic [3:0] {
     Accepted,
