@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 GLOSSARY = ROOT / "docs/glossary.md"
 ROW = re.compile(r"^\| ([^|]+) \| ([^|]+) \|$", re.M)
-CODE = re.compile(r"^```.*?^```|`[^`\n]*`|\]\([^)]*\)", re.M | re.S)
+CODE = re.compile(r"^```.*?^```|`[^`\n]*`|\]\([^)]*\)|<!--.*?-->", re.M | re.S)
 # An abbreviation on so many pages wants a line; those that everybody brings along do not.
 MANY = 3
 KNOWN = {"JSON", "NCCL", "README", "TCP", "TLS", "UDP"}
