@@ -4,6 +4,7 @@ use crate::{measured, preset};
 use quincunx_flows::{JobOutcome, TenancyMeasurement};
 use quincunx_scenario::{Tenancy, TenancyPolicy};
 use quincunx_units::Duration;
+use std::collections::BTreeSet;
 
 /// A cluster of 16 accelerators behind four leaves, with two spines; a model that computes for 1 s and adds up 10 Gbit of gradients.
 fn small(jobs: &str, more: &str) -> Tenancy {
@@ -165,6 +166,29 @@ fn a_trace_has_sizes_in_their_shares() {
         let found = found.jobs.iter().filter(|job| job.gpus == gpus).count() as f64 / 1000.0;
         assert!((found - share).abs() < 0.04, "{found} of {gpus} accelerators");
     }
+}
+
+#[test]
+fn a_trace_has_the_sizes_of_a_data_set_that_its_models_can_be_split_over() {
+    let workers =
+        concat!("trace.sizes_of=", env!("CARGO_MANIFEST_DIR"), "/../../../examples/clusters/worker.csv");
+    let tenancy = preset("epic-2048", &["trace.jobs=100", "trace.iterations=1", workers]);
+    let found = measured(&tenancy, TenancyPolicy::Ring, 4, None);
+    assert_eq!(found.left_out, 4, "on 1, 2, 4 and 12 accelerators");
+    let sizes: BTreeSet<u32> = found.jobs.iter().map(|job| job.gpus).collect();
+    assert_eq!(sizes, BTreeSet::from([8, 16, 32, 64, 128]));
+}
+
+#[test]
+fn sizes_are_multiples_of_what_shares_a_layer_of_any_model() {
+    let workers =
+        concat!("trace.sizes_of=", env!("CARGO_MANIFEST_DIR"), "/../../../examples/clusters/worker.csv");
+    let mut tenancy = preset("epic-2048", &["trace.jobs=100", "trace.iterations=1", workers]);
+    for (model, tp) in tenancy.model.iter_mut().zip([4, 3, 1, 1]) {
+        model.tp = tp;
+    }
+    let found = measured(&tenancy, TenancyPolicy::Ring, 4, None);
+    assert!(found.jobs.iter().all(|job| job.gpus == 12), "the one of them that 4 and 3 divide");
 }
 
 #[test]
