@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Pictures that are made from runs: `python3 tools/pictures.py PROGRAM` writes docs/ring-and-switch.svg.
+"""Pictures that are made from runs: `python3 tools/pictures.py PROGRAM` writes docs/ring-and-switch.svg and docs/modes.svg.
 
-A simulation writes every frame on every link (`sim --pcap`); the picture moves one dot for each frame that has data, from when it leaves until
-it is there. The same run makes the same picture, which `examples/tests/test_pictures.py` holds.
+A simulation writes every frame on every link (`sim --pcap`), and what became of it (`--trace`). The first picture moves one dot for each frame
+that has data, from when it leaves until it is there; the other one, of `ladders.py`, has an arrow for each. The same run makes the same picture,
+which `examples/tests/test_pictures.py` holds.
 """
 
 import json
@@ -52,7 +53,7 @@ class Frame:
 
 
 def frames(capture: bytes) -> Iterator[Frame]:
-    """The frames with data of a capture, in which an interface is a direction of a link."""
+    """The frames of a capture, in which an interface is a direction of a link."""
     links: list[list[str]] = []
     at = 0
     while at < len(capture):
@@ -64,8 +65,7 @@ def frames(capture: bytes) -> Iterator[Frame]:
             links.append(body[12 : 12 + size].decode().split(" > "))
         elif kind == PACKET:
             link, high, low, _, size = struct.unpack_from("<5I", body)
-            if size >= DATA_BYTES:
-                yield Frame(*links[link], high << 32 | low, size)
+            yield Frame(*links[link], high << 32 | low, size)
         at += length
 
 
@@ -76,7 +76,7 @@ def run(program: Path, design: str) -> tuple[list[Frame], float]:
         settings = [word for setting in LINK for word in ("--set", setting)]
         asked = [program, "sim", "all_reduce", "--fabric", f"star-{HOSTS}", "--design", design, "--size", SIZE, *settings, "--pcap", capture, "--json"]
         printed = subprocess.run(asked, check=True, capture_output=True, text=True, timeout=ANSWER_SECONDS).stdout
-        return list(frames(capture.read_bytes())), json.loads(printed)["rows"][0]["time_us"]
+        return [frame for frame in frames(capture.read_bytes()) if frame.length >= DATA_BYTES], json.loads(printed)["rows"][0]["time_us"]
 
 
 def place(node: str, left: int) -> tuple[float, float]:
@@ -139,5 +139,8 @@ def picture(program: Path) -> str:
 
 
 if __name__ == "__main__":
-    PICTURE.write_text(picture(Path(sys.argv[1])), encoding="utf-8")
-    print(PICTURE)
+    import ladders
+
+    for file, text in ((PICTURE, picture(Path(sys.argv[1]))), (ladders.PICTURE, ladders.picture(Path(sys.argv[1])))):
+        file.write_text(text, encoding="utf-8")
+        print(file)
