@@ -39,6 +39,16 @@ class Lines(unittest.TestCase):
             program.tell(*["read 0"] * 20, *[f"frame 0 {'00' * 2000}"] * 200, *["gap 0 1"] * 20000)
             self.assertEqual(len(program.answers()), 20220)
 
+    def test_what_must_never_be_is_told_with_the_line_that_showed_it(self) -> None:
+        with Program(sys.executable, "-c", "for line in open(0): print('fault a tag in use twice\\nend', flush=True)") as program:
+            with self.assertRaisesRegex(AssertionError, "^fault a tag in use twice; at run$"):
+                program.ask("run")
+
+    def test_a_program_that_ends_before_it_has_answered_is_told(self) -> None:
+        with Program(sys.executable, "-c", "import sys; input(); sys.exit(3)") as program:
+            with self.assertRaisesRegex(AssertionError, "ended with 3 at run$"):
+                program.ask("run")
+
 
 if __name__ == "__main__":
     unittest.main()

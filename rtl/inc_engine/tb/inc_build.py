@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import rtl_tools
@@ -36,8 +37,9 @@ LARGE = Shape(8, 32, 4096)
 SHAPES = (EIGHT, SIXTEEN, LARGE)
 
 
+@cache
 def engine(example: str) -> Path:
-    """An example program of the engine: `answers`, which takes lines, or `vectors`, which makes them."""
+    """An example program of the engine: `answers`, which takes lines, or `vectors`, which makes them. Built once a test."""
     command = ["cargo", "build", "-q", "-p", "quincunx-epic", "--example", "answers", "--example", "vectors"]
     # With the features of what else was built before, if somebody says: what it stands on is there, then.
     if others := os.environ.get("QUINCUNX_BUILD", "").split():
