@@ -13,6 +13,7 @@ pub mod mode_i_switch;
 pub mod parse_datagram;
 pub mod parse_flit;
 pub mod parse_frame;
+pub mod parse_lldp;
 pub mod parse_v1;
 pub mod roce_host;
 pub mod switch;

@@ -1,5 +1,5 @@
 //! Writes the seeds of the fuzz targets: the first frame of each opcode in each capture of `vectors/`, and a packet of each
-//! kind of the memory fabric, with some that are cut short or say what cannot be.
+//! kind of the memory fabric and of LLDP, with some that are cut short or say what cannot be.
 //!
 //! `cargo run -p quincunx-wire --example seed_corpus`
 
@@ -12,6 +12,7 @@ use quincunx_wire::flit::{
     Channel, CreditReturn, FlitHeader, MAX_ADDRESS, MAX_CREDITS, MAX_NODE, MAX_TAG, NodeId, Transaction,
     word_address,
 };
+use quincunx_wire::lldp::{LONGEST_FRAME, LldpFrame, LldpId};
 use quincunx_wire::netreduce::{NetReduceHeader, PAYLOAD};
 use quincunx_wire::{
     Aeth, EthernetRepr, MacAddress, Operation, Psn, QpNumber, Reth, RoceHeader, Syndrome, headers_below_bth,
@@ -52,7 +53,36 @@ fn main() -> std::io::Result<()> {
     for (name, bytes) in packets() {
         std::fs::write(folder.join(name), bytes)?;
     }
+    let folder = repository("fuzz/corpus/parse_lldp");
+    std::fs::create_dir_all(&folder)?;
+    for (name, bytes) in announcements() {
+        std::fs::write(folder.join(name), bytes)?;
+    }
     Ok(())
+}
+
+/// Frames of LLDP by name.
+fn announcements() -> Vec<(&'static str, Vec<u8>)> {
+    let (chassis, port) = (LldpId::local("leaf1"), LldpId::interface("eth1"));
+    let ours = LldpFrame { chassis, port, time_to_live: 8, system_name: b"leaf1" };
+    let mut bytes = vec![0; LONGEST_FRAME];
+    let length = ours.emit(MacAddress([2; 6]), &mut bytes);
+    bytes.truncate(length);
+    let changed = |at: usize, byte: u8| {
+        let mut changed = bytes.clone();
+        changed[at] = byte;
+        changed
+    };
+    vec![
+        ("lldpd", vector("lldpd.pcap").remove(0)),
+        ("short-element", bytes[..30].to_vec()),
+        ("port-first", changed(14, 4)),
+        ("no-identity", changed(15, 1)),
+        ("longer-than-the-frame", changed(14, 3)),
+        ("of-a-kind-that-there-is-not", changed(16, 0xff)),
+        ("no-letters", changed(17, 0x1b)),
+        ("ours", bytes),
+    ]
 }
 
 /// A message for aggregation, and its acknowledge.

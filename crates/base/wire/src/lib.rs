@@ -3,7 +3,7 @@
 //! Two pairs of entries do all that a node needs: [`parse_datagram`] and [`emit_datagram`] for what a UDP socket
 //! carries, [`parse_frame`] and [`emit_frame`] for whole Ethernet frames. Beneath them, each header has a module with
 //! its layout, a view and a repr; [`pcapng`] writes captures. [`v1`] has the frames of RoCE v1. [`multiwrite`] says who a
-//! write is for, [`netreduce`] that a message is to be added up on its way, [`path_probe`] finds out what a path carries. [`flit`] has the packets of the memory fabric, which have nothing to do with RoCE.
+//! write is for, [`netreduce`] that a message is to be added up on its way, [`path_probe`] finds out what a path carries, [`lldp`] who is at the other end of a cable. [`flit`] has the packets of the memory fabric, which have nothing to do with RoCE.
 //!
 //! Parsing takes any bytes at all: it never panics, never allocates, never trusts a length, and believes nothing
 //! before the invariant CRC matches. Building writes into a caller's buffer and never allocates. IPv4 without options
@@ -33,6 +33,7 @@ pub mod immediate;
 pub mod ip;
 pub mod ipv4;
 pub mod ipv6;
+pub mod lldp;
 pub mod multiwrite;
 pub mod netreduce;
 mod operation;

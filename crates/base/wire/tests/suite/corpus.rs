@@ -3,6 +3,7 @@
 use crate::parse_datagram;
 use crate::parse_flit;
 use crate::parse_frame;
+use crate::parse_lldp;
 use crate::parse_v1;
 use crate::replay;
 #[test]
@@ -18,6 +19,11 @@ fn the_frames_pass() {
 #[test]
 fn the_packets_of_the_memory_fabric_pass() {
     replay::replay("parse_flit", parse_flit::check);
+}
+
+#[test]
+fn the_frames_of_lldp_pass() {
+    replay::replay("parse_lldp", parse_lldp::check);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod common;
 mod corpus;
 mod emit;
 mod flit;
+mod lldp;
 mod multiwrite;
 #[path = "../../../../../fuzz/src/parse_datagram.rs"]
 mod parse_datagram;
@@ -15,6 +16,8 @@ mod parse_datagram;
 mod parse_flit;
 #[path = "../../../../../fuzz/src/parse_frame.rs"]
 mod parse_frame;
+#[path = "../../../../../fuzz/src/parse_lldp.rs"]
+mod parse_lldp;
 #[path = "../../../../../fuzz/src/parse_v1.rs"]
 mod parse_v1;
 mod pcapng;
