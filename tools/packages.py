@@ -23,6 +23,8 @@ WANTED: dict[str, tuple[str, ...]] = {
     # Whose programs run through our switches: openmpi/.
     "openmpi-bin": ("mpirun", "ompi_info"),
     "libopenmpi-dev": ("mpicc",),
+    # Tells who it is, beside us.
+    "lldpd": ("lldpd", "lldpcli"),
     # Reads our frames.
     "tshark": ("tshark",),
     # The kernel's RoCE as a peer: tools/rxe-guest/README.md.

@@ -19,6 +19,7 @@ use crate::out::{print, say};
 use crate::progress;
 use crate::results::described;
 use finding::{Finding, Verdict};
+pub(crate) use machine::name as machine_name;
 use paths::Node;
 
 /// How long a node may take for each of the others.

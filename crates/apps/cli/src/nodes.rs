@@ -357,7 +357,12 @@ impl FromStr for Neighbour {
 }
 
 fn link(neighbour: &Neighbour) -> LinkReport {
-    LinkReport { neighbour: neighbour.name.clone(), parallel_links: 1, rate: None }
+    LinkReport {
+        neighbour: neighbour.name.clone(),
+        parallel_links: 1,
+        rate: None,
+        interface: neighbour.interface.clone(),
+    }
 }
 
 impl NodeArguments {

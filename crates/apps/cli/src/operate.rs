@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use quincunx_collective::GroupId;
-use quincunx_control::Role;
+use quincunx_control::{LinkRow, LinkState, Role};
 use quincunx_control_grpc::{ClientConfig, ControlClient, GroupStatus, Managers, NodeStatus, OTHERS};
 use quincunx_units::{ByteCount, Duration};
 use serde_json::{Value, json};
@@ -65,15 +65,23 @@ impl ManagerOptions {
 #[command(after_help = "Examples:
   quincunx nodes
   quincunx nodes --manager manager.example:4790
+  quincunx nodes --links
   quincunx nodes drain leaf1
   quincunx nodes undrain leaf1
   quincunx nodes --manager [fd00::9]:4790 --json
 
 Columns: `qps` and `memory` are what groups hold, of what the node has. What other tenants hold is in the sums, and their groups are
-together as `others`.")]
+together as `others`.
+
+With --links: each link with its ports, and how it stands: found (both ends hear each other, by LLDP), declared (a node says so, and of the cable
+nobody knows), denied (a node says so, and cables deny it: no tree leads over it), down, silent (it was found, and is not heard any more: no new tree
+leads over it), one end (one end alone hears or says it: no tree leads over it).")]
 pub(crate) struct Nodes {
     #[command(subcommand)]
     change: Option<Change>,
+    /// Show links, with their ports, in place of nodes
+    #[arg(long)]
+    links: bool,
     #[command(flatten)]
     manager_options: ManagerOptions,
 }
@@ -99,6 +107,9 @@ impl Nodes {
         if let Some(change) = &self.change {
             return self.change(&client, change);
         }
+        if self.links {
+            return self.show_links(&client.list_links().map_err(Failure::input)?);
+        }
         let nodes = client.list_nodes().map_err(Failure::input)?;
         let groups = client.list_groups().map_err(Failure::input)?;
         if self.manager_options.json {
@@ -119,6 +130,22 @@ impl Nodes {
 }
 
 impl Nodes {
+    fn show_links(&self, links: &[LinkRow]) -> Result<(), Failure> {
+        if self.manager_options.json {
+            let rows: Vec<Value> = links.iter().map(link_json).collect();
+            say!("{}", rows_and("nodes", "links", &rows));
+            return Ok(());
+        }
+        if links.is_empty() {
+            say!(
+                "nobody has told of a link: start switches with --port or --neighbours, and hosts' agents with --port"
+            );
+            return Ok(());
+        }
+        crate::out::print(&links_table(links));
+        Ok(())
+    }
+
     fn change(&self, client: &ControlClient, change: &Change) -> Result<(), Failure> {
         let (name, drains) = match change {
             Change::Drain(Drained { name }) => (name, true),
@@ -179,6 +206,39 @@ fn nodes_table(nodes: &[NodeStatus], groups: &[GroupStatus]) -> String {
         ("designs", Align::Left),
     ];
     table(&columns, &rows)
+}
+
+fn links_table(links: &[LinkRow]) -> String {
+    let row = |link: &LinkRow| {
+        let [a, b] = &link.ends;
+        vec![
+            a.name.clone(),
+            or_dash(&a.port),
+            b.name.clone(),
+            or_dash(&b.port),
+            link_state(link.state).into(),
+            or_dash(&link.reason),
+        ]
+    };
+    let rows: Vec<_> = links.iter().map(row).collect();
+    let columns = ["one end", "port", "other end", "port", "state", "why"];
+    table(&columns.map(|column| (column, Align::Left)), &rows)
+}
+
+fn link_json(link: &LinkRow) -> Value {
+    let ends = link.ends.iter().map(|end| json!({ "name": end.name, "port": end.port, "nodes": end.nodes }));
+    json!({ "ends": ends.collect::<Vec<_>>(), "state": link_state(link.state), "reason": link.reason })
+}
+
+const fn link_state(state: LinkState) -> &'static str {
+    match state {
+        LinkState::Found => "found",
+        LinkState::Declared => "declared",
+        LinkState::Denied => "denied",
+        LinkState::Down => "down",
+        LinkState::Silent => "silent",
+        LinkState::OneEnd => "one end",
+    }
 }
 
 /// Memory that groups hold of a node.

@@ -34,6 +34,7 @@ fn node(name: &str, last: u8, role: proto::Role) -> proto::NodeDescription {
         max_endpoints: 64,
         memory_bytes: if is_switch { 1 << 20 } else { 0 },
         links: vec![proto::LinkReport {
+            interface: String::new(),
             neighbour: if is_switch { "a" } else { "s" }.into(),
             lanes: 1,
             rate: 0,

@@ -15,8 +15,8 @@ use outstanding::Releases;
 use proto::control_client::ControlClient as Stub;
 use quincunx_collective::GroupId;
 use quincunx_control::{
-    Agent, AgentAction, GroupRequest, GroupSummary, HeldGroup, Instruction, LinkReport, NodeDescription,
-    Report, Role,
+    Agent, AgentAction, GroupRequest, GroupSummary, HeldGroup, Instruction, LinkReport, LinkRow,
+    NodeDescription, PortReport, Report, Role,
 };
 use quincunx_units::Duration;
 use std::future::Future;
@@ -202,14 +202,7 @@ impl ControlClient {
     /// Connects to the manager, waiting for it to come up. Of several, it is the one that serves, and after its end the next one that does.
     pub fn connect(manager: impl Into<Managers>, config: ClientConfig) -> Result<Self, ClientError> {
         let manager = manager.into();
-        let system = |error: std::io::Error| ClientError::System { reason: error.to_string() };
-        // One worker: it answers keep-alive pings while the caller computes.
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("control")
-            .enable_all()
-            .build()
-            .map_err(system)?;
+        let runtime = background()?;
         let endpoint = config.endpoint(&manager)?;
         let connector = Connector::new(manager.clone());
         let deadline = Instant::now() + std::time::Duration::from(config.connect_timeout);
@@ -223,9 +216,25 @@ impl ControlClient {
                 }
             }
         };
+        Ok(Self::over(channel, runtime, config))
+    }
+
+    /// The same without waiting: the connection is made when there is something to say, and again whenever it is gone.
+    pub fn connect_later(manager: impl Into<Managers>, config: ClientConfig) -> Result<Self, ClientError> {
+        let manager = manager.into();
+        let runtime = background()?;
+        let endpoint = config.endpoint(&manager)?;
+        let channel = {
+            let _inside = runtime.enter();
+            endpoint.connect_with_connector_lazy(Connector::new(manager))
+        };
+        Ok(Self::over(channel, runtime, config))
+    }
+
+    fn over(channel: Channel, runtime: Runtime, config: ClientConfig) -> Self {
         let background = Arc::new(Background(Some(runtime)));
         let stub = Stub::new(channel).max_decoding_message_size(LONGEST_ANSWER);
-        Ok(Self { background, stub, config, releases: Arc::default() })
+        Self { background, stub, config, releases: Arc::default() }
     }
 
     /// Attaches a node. Its instructions come through the attachment. When the connection breaks, the node attaches again with the groups
@@ -336,9 +345,39 @@ impl ControlClient {
 
     /// All attached nodes, by name.
     pub fn list_nodes(&self) -> Result<Vec<NodeStatus>, ClientError> {
-        let ask = |mut stub: Stub<Channel>| async move { stub.list_nodes(proto::ListNodesRequest {}).await };
-        let response = self.call_again("ListNodes", ask).0?;
-        Ok(response.nodes.into_iter().map(convert::decode_node_status).collect::<Result<_, _>>()?)
+        Ok(self.list(false)?.nodes.into_iter().map(convert::decode_node_status).collect::<Result<_, _>>()?)
+    }
+
+    /// All links that nodes say to have and that machines hear at their ports.
+    pub fn list_links(&self) -> Result<Vec<LinkRow>, ClientError> {
+        let links = self.list(true)?.links.into_iter();
+        Ok(links.map(convert::cables::decode_row).collect::<Result<_, _>>()?)
+    }
+
+    fn list(&self, with_links: bool) -> Result<proto::ListNodesResponse, ClientError> {
+        let request = proto::ListNodesRequest { with_links };
+        self.call_again("ListNodes", |mut stub| async move { stub.list_nodes(request).await }).0
+    }
+
+    /// Tells the manager what a machine hears at its ports. Said once, without waiting: it is to be said again every few seconds. A refusal is
+    /// logged.
+    pub fn tell_cables(&self, machine: &str, ports: &[PortReport]) {
+        let ports = ports.iter().map(convert::cables::encode_port).collect();
+        let request = proto::ReportCablesRequest { machine: machine.to_owned(), ports };
+        let (mut stub, after) = (self.stub.clone(), self.config.call_timeout);
+        self.background.runtime().spawn(async move {
+            match tokio::time::timeout(after.into(), stub.report_cables(request)).await {
+                Ok(Err(status)) if is_refusal(&status) => {
+                    tracing::warn!(
+                        reason = status.message(),
+                        "the manager does not take what is heard at ports"
+                    );
+                }
+                Ok(Err(status)) => tracing::debug!(%status, "the manager does not hear of ports"),
+                Err(_) => tracing::debug!("the manager does not hear of ports in time"),
+                Ok(Ok(_)) => {}
+            }
+        });
     }
 
     /// How late each rank's contributions come to the group's switches, by their clocks.
@@ -615,6 +654,23 @@ impl Reporter {
             async move { stub.update_links(request).await }
         });
     }
+
+    /// The same as [`ControlClient::tell_cables`], of this node's own ports.
+    pub fn tell_cables(&self, ports: &[PortReport]) {
+        self.client.tell_cables(&self.node, ports);
+    }
+}
+
+/// Whether a manager has understood, and does not want it.
+fn is_refusal(status: &Status) -> bool {
+    matches!(status.code(), tonic::Code::PermissionDenied | tonic::Code::InvalidArgument)
+}
+
+/// One worker: it answers keep-alive pings while the caller computes.
+fn background() -> Result<Runtime, ClientError> {
+    let system = |error: std::io::Error| ClientError::System { reason: error.to_string() };
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(1).thread_name("control").enable_all().build().map_err(system)
 }
 
 /// A key that no other request has, but by a chance that nobody meets: two words from what the standard library seeds its maps with.

@@ -17,6 +17,7 @@ use quincunx_wire::{Endpoint, MAX_QPN, QpNumber};
 use std::collections::BTreeSet;
 
 pub(crate) mod answers;
+pub(crate) mod cables;
 mod calls;
 mod decoding;
 pub(crate) mod paths;
@@ -62,6 +63,7 @@ pub(crate) fn encode_link(link: &LinkReport) -> proto::LinkReport {
         lanes: link.parallel_links.into(),
         rate: link.rate.map_or(0, BitRate::bits_per_second),
         down: link.parallel_links == 0,
+        interface: link.interface.clone().unwrap_or_default(),
     }
 }
 
@@ -71,7 +73,8 @@ pub(crate) fn decode_links(links: Vec<proto::LinkReport>) -> Decoded<Vec<LinkRep
 
 fn decode_link(link: proto::LinkReport) -> Decoded<LinkReport> {
     let parallel_links = if link.down { 0 } else { narrow("links.lanes", "16 bits", link.lanes.max(1))? };
-    Ok(LinkReport { neighbour: link.neighbour, parallel_links, rate: BitRate::new(link.rate) })
+    let interface = Some(link.interface).filter(|interface| !interface.is_empty());
+    Ok(LinkReport { neighbour: link.neighbour, parallel_links, rate: BitRate::new(link.rate), interface })
 }
 
 fn encode_region(region: Region) -> proto::Region {

@@ -3,7 +3,7 @@
 
 use crate::pages::{Page, PageServer};
 use crate::state::{Shared, State};
-use quincunx_control::{GroupState, Role};
+use quincunx_control::{GroupState, LinkRow, LinkState, Role};
 use serde_json::{Value, json};
 use std::io;
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ pub(crate) fn serve(address: SocketAddr, shared: Arc<Shared>) -> io::Result<Page
     PageServer::start(address, "/ or /state.json", page)
 }
 
-/// Nodes with what groups hold of them, links with the trees on them, groups with who comes last to them, refused requests and events. Sizes in bytes, rates in bits a
+/// Nodes with what groups hold of them, links with the trees on them, links as their ends tell of them, groups with who comes last to them, refused requests and events. Sizes in bytes, rates in bits a
 /// second, times in milliseconds since 1970.
 fn state_of(state: &State) -> Value {
     let nodes: Vec<Value> = state.manager.nodes().map(|node| node_of(state, node)).collect();
@@ -46,10 +46,24 @@ fn state_of(state: &State) -> Value {
         "schema": 1,
         "nodes": nodes,
         "links": map.links().map(link).collect::<Vec<_>>(),
+        "cables": state.manager.links().iter().map(cable_of).collect::<Vec<_>>(),
         "groups": groups,
         "refused": state.records.refused().map(refused).collect::<Vec<_>>(),
         "events": state.events.all().collect::<Vec<_>>(),
     })
+}
+
+fn cable_of(row: &LinkRow) -> Value {
+    let ends = row.ends.iter().map(|end| json!({ "name": end.name, "port": end.port, "nodes": end.nodes }));
+    let stands = match row.state {
+        LinkState::Found => "found",
+        LinkState::Declared => "declared",
+        LinkState::Denied => "denied",
+        LinkState::Down => "down",
+        LinkState::Silent => "silent",
+        LinkState::OneEnd => "one end",
+    };
+    json!({ "ends": ends.collect::<Vec<_>>(), "state": stands, "reason": row.reason })
 }
 
 fn node_of(state: &State, node: &quincunx_control::NodeDescription) -> Value {

@@ -1,7 +1,7 @@
 //! Who calls, as the certificate of a connection says, and what that one may do. Certificates carry names as URIs:
 //! `quincunx:node/leaf1`, `quincunx:tenant/blue`, `quincunx:operator/alice`; a host's may have a node's and a tenant's.
 
-use quincunx_control::{NodeDescription, Role};
+use quincunx_control::{NodeDescription, Role, Speaker};
 use std::fmt;
 use tonic::transport::CertificateDer;
 use webpki::EndEntityCert;
@@ -107,11 +107,14 @@ impl Identity {
         Ok(())
     }
 
+    /// Whom it may speak for.
+    pub(crate) fn speaker(&self) -> Speaker {
+        Speaker { is_anybody: self.is_local, node: self.node.clone(), tenant: self.tenant.clone() }
+    }
+
     /// Whether it may speak for the node of that name.
     pub(crate) fn check_is(&self, node: &str) -> Result<(), Forbidden> {
-        let own =
-            |tenant: &String| node.strip_prefix(tenant.as_str()).is_some_and(|rest| rest.starts_with('/'));
-        if self.is_local || self.node.as_deref() == Some(node) || self.tenant.as_ref().is_some_and(own) {
+        if self.speaker().speaks_for(node) {
             return Ok(());
         }
         Err(Forbidden {

@@ -11,7 +11,7 @@ use crate::{Identity, convert, proto};
 use proto::ask_group_request::Group as Wanted;
 use proto::control_server::Control;
 use quincunx_collective::GroupId;
-use quincunx_control::{AttachError, GroupRequest, InitGroupError, Report, ReportError, Role};
+use quincunx_control::{AttachError, CableReport, GroupRequest, InitGroupError, Report, ReportError, Role};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -351,12 +351,18 @@ impl Service {
         Ok(Response::new(proto::ListGroupsResponse { groups }))
     }
 
-    fn try_list_nodes(&self, asker: &mut Asker) -> Result<Response<proto::ListNodesResponse>, Status> {
+    fn try_list_nodes(
+        &self,
+        asker: &mut Asker,
+        request: proto::ListNodesRequest,
+    ) -> Result<Response<proto::ListNodesResponse>, Status> {
         let mut state = self.shared.lock();
         self.ask(asker, &mut state)?;
         let nodes = state.nodes_for(&asker.who);
         let nodes = nodes.iter().map(convert::encode_node_status).collect();
-        Ok(Response::new(proto::ListNodesResponse { nodes }))
+        let links = if request.with_links { state.manager.links() } else { Vec::new() };
+        let links = links.iter().map(convert::cables::encode_row).collect();
+        Ok(Response::new(proto::ListNodesResponse { nodes, links }))
     }
 
     fn try_drain_node(
@@ -401,6 +407,29 @@ impl Service {
         self.shared.perform(&mut state, actions);
         result.map_err(|error| Status::failed_precondition(error.to_string()))?;
         Ok(Response::new(proto::UpdateLinksResponse {}))
+    }
+
+    fn try_report_cables(
+        &self,
+        asker: &mut Asker,
+        request: proto::ReportCablesRequest,
+    ) -> Result<Response<proto::ReportCablesResponse>, Status> {
+        let proto::ReportCablesRequest { machine, ports } = request;
+        let ports = convert::cables::decode_ports(ports).map_err(invalid)?;
+        let mut state = self.shared.lock();
+        self.take(asker, &mut state, true)?;
+        // Nobody tells of ports in another's name: frames with that name would be taken for his.
+        asker.who.check_is(&machine)?;
+        // By a certificate the machine's agent may speak, too.
+        if !self.has_tls {
+            Self::check_connection(asker, &state, &machine)?;
+        }
+        let report = CableReport { machine, speaker: asker.who.speaker(), ports };
+        let mut actions = Vec::new();
+        let result = state.manager.report_cables(report, &mut actions);
+        self.shared.perform(&mut state, actions);
+        result.map_err(|error| Status::invalid_argument(error.to_string()))?;
+        Ok(Response::new(proto::ReportCablesResponse {}))
     }
 
     fn try_detach(&self, asker: &mut Asker, node: &str) -> Result<Response<proto::DetachResponse>, Status> {
@@ -580,7 +609,7 @@ impl Control for Service {
         request: Request<proto::ListNodesRequest>,
     ) -> Result<Response<proto::ListNodesResponse>, Status> {
         let mut asker = self.asker(&request, "ListNodes", false);
-        let result = self.try_list_nodes(&mut asker);
+        let result = self.try_list_nodes(&mut asker, request.into_inner());
         self.close(&asker, "", result)
     }
 
@@ -613,6 +642,18 @@ impl Control for Service {
         let message = request.into_inner();
         let what = format!("node {}, {} links", start_of(&message.node), message.links.len());
         let result = self.try_update_links(&mut asker, message);
+        self.close(&asker, &what, result)
+    }
+
+    async fn report_cables(
+        &self,
+        request: Request<proto::ReportCablesRequest>,
+    ) -> Result<Response<proto::ReportCablesResponse>, Status> {
+        // Said every few seconds: what it changes is an event.
+        let mut asker = self.asker(&request, "ReportCables", false);
+        let message = request.into_inner();
+        let what = format!("machine {}, {} ports", start_of(&message.machine), message.ports.len());
+        let result = self.try_report_cables(&mut asker, message);
         self.close(&asker, &what, result)
     }
 

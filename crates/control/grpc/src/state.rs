@@ -15,8 +15,8 @@ use crate::store::{Store, StoreError};
 use crate::{CallRecord, Identity, NodePaths, RankArrivals, convert, proto};
 use quincunx_collective::GroupId;
 use quincunx_control::{
-    Action, Call, Change, GroupState, GroupSummary, Holding, InitGroupError, Instruction, Journal, Manager,
-    ManagerTimer, RequestId, Role, Standing,
+    Action, Call, Change, DeniedLink, GroupState, GroupSummary, Holding, InitGroupError, Instruction,
+    Journal, Manager, ManagerTimer, RequestId, Role, Standing,
 };
 use quincunx_units::{ByteCount, Duration, Instant};
 use std::collections::BTreeMap;
@@ -78,6 +78,8 @@ pub(crate) struct State {
     pub(crate) rates: Rates,
     pub(crate) metrics: Arc<ManagerMetrics>,
     pub(crate) events: Events,
+    /// Links that cables deny, as was told.
+    denials: Vec<DeniedLink>,
     pub(crate) revoked: Revoked,
     pub(crate) bereaved: Bereaved,
     /// Connections by way of agents.
@@ -164,6 +166,7 @@ impl Shared {
             rates: Rates::default(),
             metrics,
             events: Events::default(),
+            denials: Vec::new(),
             revoked: Revoked::default(),
             bereaved: Bereaved::default(),
             passed: PassedOn::default(),
@@ -260,6 +263,7 @@ impl Shared {
     /// Carries out what a step of the manager asks for.
     pub(crate) fn perform(self: &Arc<Self>, state: &mut State, actions: Vec<Action>) {
         let mut failed = None;
+        state.tell_denials();
         state.journal.add(actions);
         while let Some(action) = state.journal.next() {
             match action {
@@ -425,6 +429,22 @@ impl Drop for Instructions {
 }
 
 impl State {
+    /// Tells of links that cables deny since the last time, and of those that they do not any more.
+    fn tell_denials(&mut self) {
+        let now = self.manager.map().denials();
+        if self.denials == now {
+            return;
+        }
+        for denied in now.iter().filter(|denied| !self.denials.contains(denied)) {
+            tracing::warn!(reason = denied.reason, "cables deny a link");
+            self.events.trouble(format!("{}: no tree leads over that link", denied.reason));
+        }
+        for DeniedLink { ends: [a, b], .. } in self.denials.iter().filter(|denied| !now.contains(denied)) {
+            self.events.note(format!("cables do not deny the link between {a} and {b} any more"));
+        }
+        self.denials = now.to_vec();
+    }
+
     /// Whether a new group may be called that.
     pub(crate) fn check_name(&self, name: &str, tenant: &str) -> Result<(), NameError> {
         self.records.check_name(name, tenant, &self.manager)

@@ -22,7 +22,7 @@ const CORES: u32 = 32;
 const GROUPS: u64 = 1000;
 
 fn link(neighbour: String) -> LinkReport {
-    LinkReport { neighbour, parallel_links: 1, rate: BitRate::new(100_000_000_000) }
+    LinkReport { interface: None, neighbour, parallel_links: 1, rate: BitRate::new(100_000_000_000) }
 }
 
 fn switch(name: String, number: u32, links: impl Iterator<Item = String>) -> NodeDescription {

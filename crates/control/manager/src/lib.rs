@@ -11,6 +11,7 @@ extern crate alloc;
 
 mod agent;
 mod allowance;
+mod cables;
 mod calls;
 mod engine;
 mod error;
@@ -31,6 +32,7 @@ pub mod tree;
 
 pub use agent::{Agent, AgentAction};
 pub use allowance::{Allowance, Allowances};
+pub use cables::{CableEnd, CableError, CableReport, HeardNeighbour, PortReport, REPORT_LIFE, Speaker};
 pub use calls::{AwaitedMessage, Call, Place, Standing};
 pub use engine::{
     AgentNode, ClientNode, ControlCommand, ControlConfig, ControlDrop, ControlEvent, ControlNode,
@@ -41,9 +43,10 @@ pub use failure::GroupFailure;
 pub use group::{GroupRequest, GroupState, GroupSummary, Holding, Phase};
 pub use journal::Journal;
 pub use manager::{
-    Action, Change, GroupRecord, HeldGroup, Instruction, Manager, ManagerConfig, ManagerTimer, PathTarget,
-    ProbePaths, Report, RequestId,
+    Action, Change, GroupRecord, HeldGroup, Instruction, LinkEnd, LinkRow, LinkState, Manager, ManagerConfig,
+    ManagerTimer, PathTarget, ProbePaths, Report, RequestId,
 };
+pub use map::DeniedLink;
 pub use mutation::Mutation;
 pub use node::{Encapsulation, LinkReport, NodeDescription, Role};
 pub use rank::Token;

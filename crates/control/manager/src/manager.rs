@@ -7,6 +7,7 @@
 //! What a group holds of a node is free when the node has said that it has forgotten the group, and not before.
 
 mod action;
+mod cabling;
 mod contend;
 mod contending;
 mod cores;
@@ -22,8 +23,10 @@ mod record;
 mod recreate;
 
 pub use action::{Action, HeldGroup, Instruction, ManagerTimer, PathTarget, ProbePaths, Report, RequestId};
+pub use cabling::{LinkEnd, LinkRow, LinkState};
 pub use kept::{Change, GroupRecord};
 
+use crate::cables::Cables;
 use crate::map::Map;
 use crate::mutation::Mutation;
 use crate::policy::{self, Policy};
@@ -94,6 +97,7 @@ pub struct Manager {
     allowances: Allowances,
     now: Instant,
     nodes: Nodes,
+    cables: Cables,
     map: Map,
     groups: BTreeMap<GroupId, ManagedGroup>,
     next_group: u32,
@@ -119,6 +123,7 @@ impl Manager {
             allowances: Allowances::default(),
             now: Instant::ZERO,
             nodes: Nodes::default(),
+            cables: Cables::default(),
             map: Map::default(),
             groups: BTreeMap::new(),
             next_group: 1,
@@ -690,7 +695,7 @@ impl Hash for Manager {
 }
 
 type ManagerState<'a> = (
-    (Instant, &'a Nodes, &'a BTreeMap<GroupId, ManagedGroup>, [u32; 2]),
+    (Instant, (&'a Nodes, &'a Cables), &'a BTreeMap<GroupId, ManagedGroup>, [u32; 2]),
     (&'a BTreeMap<GroupId, Ending>, &'a [(RequestId, GroupRequest)], &'a BTreeMap<GroupId, GroupId>),
     &'a BTreeMap<GroupId, Inquiry>,
 );
@@ -700,7 +705,7 @@ impl Manager {
     fn state(&self) -> ManagerState<'_> {
         let numbers = [self.next_group, self.kept_numbers];
         let parts = (&self.endings, &self.delayed[..], &self.became);
-        ((self.now, &self.nodes, &self.groups, numbers), parts, &self.inquiries)
+        ((self.now, (&self.nodes, &self.cables), &self.groups, numbers), parts, &self.inquiries)
     }
 }
 

@@ -1,8 +1,10 @@
-//! The fabric as the manager sees it (EPIC 6.1): who is joined with whom, by what nodes report of their links, and which groups' trees
-//! use which link.
+//! The fabric as the manager sees it (EPIC 6.1): who is joined with whom, by what nodes report of their links and what machines hear at their
+//! ports, and which groups' trees use which link.
 //!
-//! Attached nodes of which no link is known are taken to be joined by one network that forwards and does not compute.
+//! Attached nodes of which no link is known are taken to be joined by one network that forwards and does not compute. So are those that have a
+//! port of which nobody knows where it leads.
 
+use crate::cables::LocatedCables;
 use crate::{LinkReport, NodeDescription, Role};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
@@ -46,6 +48,16 @@ pub struct Map {
     vertices: Vec<MapVertex>,
     numbers: BTreeMap<String, MapNode>,
     links: Vec<ParallelLinks>,
+    denials: Vec<DeniedLink>,
+}
+
+/// A link that a node says to have, and that cables deny.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct DeniedLink {
+    /// The node that says so, and the other one.
+    pub ends: [String; 2],
+    /// Why not, in words with names and ports.
+    pub reason: String,
 }
 
 impl Map {
@@ -54,6 +66,14 @@ impl Map {
     /// A link is there if both ends report it, or one does and the other reports no links at all. What an attached node says of one that
     /// is not attached leads nowhere.
     pub fn new<'a>(nodes: impl Iterator<Item = &'a NodeDescription> + Clone) -> Self {
+        Self::with_cables(nodes, &LocatedCables::default())
+    }
+
+    /// The same where cables are known, too: they are links, and what nodes report that they deny is none.
+    pub(crate) fn with_cables<'a>(
+        nodes: impl Iterator<Item = &'a NodeDescription> + Clone,
+        cables: &LocatedCables<'_>,
+    ) -> Self {
         let mut map = Self::default();
         for node in nodes.clone() {
             let number = map.add(Some(node.name.clone()), node.role == Role::Host);
@@ -70,11 +90,31 @@ impl Map {
                 }
             }
         }
+        for node in nodes.clone() {
+            for link in &node.links {
+                if let Some(reason) = cables.denial(&node.name, &node.links, link) {
+                    map.denials
+                        .push(DeniedLink { ends: [node.name.clone(), link.neighbour.clone()], reason });
+                }
+            }
+        }
+        let denied: BTreeSet<[MapNode; 2]> = map
+            .denials
+            .iter()
+            .flat_map(|denial| {
+                let [a, b] = denial.ends.each_ref().map(|end| map.numbers.get(end).copied());
+                a.zip(b).into_iter().flat_map(|(a, b)| [[a, b], [b, a]])
+            })
+            .collect();
         for node in nodes {
             for link in &node.links {
                 let Some(other) = by_name.get(link.neighbour.as_str()) else { continue };
                 let ends = [&node.name, &other.name].map(|name| map.numbers[name]);
                 let back = said.get(&[ends[1], ends[0]]);
+                // A cable that is there is joined below.
+                if denied.contains(&ends) || cables.between(&node.name, &other.name) > 0 {
+                    continue;
+                }
                 let (count, rate) = match back {
                     // Once for both ends, and what both say is there.
                     Some(_) if other.name < node.name => continue,
@@ -89,12 +129,20 @@ impl Map {
                 }
             }
         }
+        for (ends, count) in cables.joined() {
+            let (Some(a), Some(b)) = (map.find(ends[0]), map.find(ends[1])) else { continue };
+            let rate = [[a, b], [b, a]].into_iter().filter_map(|ends| said.get(&ends)?.rate).min();
+            map.join([a, b], count, rate);
+        }
         // Whose links are down is in no network instead.
         let links = by_name.values().flat_map(|node| node.links.iter().map(|link| (&*node.name, link)));
         let down = links.filter(|(_, link)| link.parallel_links == 0);
         let cut_off: BTreeSet<&str> = down.flat_map(|(node, link)| [node, &*link.neighbour]).collect();
         let is_alone = |(name, node): (&String, &MapNode)| {
-            (map.ports(*node).is_empty() && !cut_off.contains(&**name)).then_some(*node)
+            let is_alone =
+                map.ports(*node).is_empty() && !cut_off.contains(&**name) && !cables.is_cut_off(name);
+            let has_said = by_name[&**name].links.is_empty();
+            (is_alone || (has_said && cables.leads_somewhere(name))).then_some(*node)
         };
         let alone: Vec<MapNode> = map.numbers.iter().filter_map(is_alone).collect();
         if !alone.is_empty() {
@@ -104,6 +152,11 @@ impl Map {
             }
         }
         map
+    }
+
+    /// Links that nodes say to have and that cables deny.
+    pub fn denials(&self) -> &[DeniedLink] {
+        &self.denials
     }
 
     fn add(&mut self, name: Option<String>, is_host: bool) -> MapNode {

@@ -39,6 +39,8 @@ pub struct LinkReport {
     pub parallel_links: u16,
     /// What it carries each way, if that is known.
     pub rate: Option<BitRate>,
+    /// The interface that leads there, if the node was told.
+    pub interface: Option<String>,
 }
 
 /// A node and what it can do.

@@ -47,6 +47,11 @@ impl EthernetHead {
     }
 }
 
+/// Whether a frame is one by which neighbours tell each other who they are (LLDP, IEEE 802.1AB).
+pub(crate) fn is_lldp(frame: &[u8]) -> bool {
+    frame.starts_with(&[0x01, 0x80, 0xc2, 0, 0, 0x0e]) && frame.get(TAG_AT..HEADER) == Some(&[0x88, 0xcc])
+}
+
 /// Whether an address is that of several: multicast or broadcast.
 pub(crate) fn is_group(address: MacAddress) -> bool {
     address.0[0] & 1 == 1

@@ -4,6 +4,8 @@
 //! The machine itself is behind the bridge, too, by an interface of its own (`quincunx0`, a TAP) that has the node's address. So the kernel
 //! answers ARP, pings and ordinary connections to that address, and knows the neighbours that the node sends to.
 //!
+//! What the machine at the other end of a cable says of itself (LLDP) goes no further; the owner of the ports takes it, and sends the same.
+//!
 //! All of this happens where the node receives: frames lie in its inbox, and those that are not for it leave before the call returns. A
 //! slow node slows the ports, and loses nothing of what they hold.
 
@@ -19,7 +21,7 @@ mod table;
 mod xdp;
 
 pub use counts::{PortCounts, PortDrop, PortTraffic};
-use ethernet::EthernetHead;
+use ethernet::{EthernetHead, is_lldp};
 use neighbours::Neighbours;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 pub use options::{PortSockets, PortsOptions};
@@ -29,7 +31,7 @@ use quincunx_sockets::{
     Datagram, Inbox, OpenError, Outbox, PATIENCE, SLOT, Transport, frame, running_interfaces, sys,
 };
 use quincunx_units::{ByteCount, Duration, Instant};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::ops::Range;
@@ -45,6 +47,10 @@ const LIMITS: TableLimits = TableLimits { addresses: 16_384, age: Duration::from
 /// How often interfaces are looked at, and the table is cleared of who is gone.
 const LOOK: Duration = Duration::from_millis(1000);
 
+/// Frames of neighbours that wait to be taken, of each port, and how long they are: as Ethernet has them.
+const MOST_LINK_LOCAL: usize = 8;
+const LONGEST_LINK_LOCAL: usize = 1518;
+
 /// Sockets at all ports.
 pub struct PortsTransport {
     local: SocketAddr,
@@ -56,6 +62,8 @@ pub struct PortsTransport {
     own: Own,
     table: BridgeTable,
     neighbours: Neighbours,
+    /// What neighbours say of themselves, and by which port that has come.
+    link_local: VecDeque<(usize, Vec<u8>)>,
     start: std::time::Instant,
     next_look: Instant,
     receiver: FrameReceiver,
@@ -117,6 +125,7 @@ impl PortsTransport {
             own,
             table: BridgeTable::new(own, LIMITS),
             neighbours: Neighbours::new(&interface.name, guard),
+            link_local: VecDeque::new(),
             start: std::time::Instant::now(),
             next_look: Instant::ZERO,
             receiver: FrameReceiver::default(),
@@ -138,6 +147,17 @@ impl PortsTransport {
     /// Addresses that are known behind the ports.
     pub fn addresses(&self) -> usize {
         self.table.addresses()
+    }
+
+    /// What a neighbour has said of itself (LLDP): a whole frame, and the port that it came by, as the options number them.
+    pub fn take_link_local(&mut self) -> Option<(usize, Vec<u8>)> {
+        self.link_local.pop_front()
+    }
+
+    /// Sends a frame to the neighbour at a port, past all others that wait there. One that finds no room is lost, and counted.
+    pub fn send_link_local(&mut self, port: usize, frame: &[u8]) {
+        let offload = offload::Offload::default().write();
+        self.ports[port].send(&mut self.sender, 1, |_| ([&offload, frame, &[]], 1));
     }
 
     fn now(&self) -> Instant {
@@ -193,6 +213,15 @@ impl PortsTransport {
         };
         port.counts.received.frames += on_wire.0;
         port.counts.received.bytes += frame.len() as u64;
+        if from != self.own.port && is_lldp(frame) {
+            let waiting = self.link_local.iter().filter(|(port, _)| *port == from).count();
+            if waiting < MOST_LINK_LOCAL && frame.len() <= LONGEST_LINK_LOCAL {
+                self.link_local.push_back((from, frame.to_vec()));
+            } else {
+                self.ports[from].drop_frames(PortDrop::LinkLocal, on_wire.0);
+            }
+            return;
+        }
         match self.table.decide(now, from, &head) {
             Decision::Drop(reason) => self.ports[from].drop_frames(reason, on_wire.0),
             Decision::Forward(to) if to == self.own.port && !head.is_tagged => {

@@ -14,6 +14,7 @@ pub mod frame;
 mod global_route;
 mod handover;
 mod inbox;
+mod link;
 mod neighbours;
 mod outbox;
 mod packet;
@@ -25,6 +26,7 @@ mod udp;
 
 pub use bridge::entrance_filter;
 pub use inbox::{Datagram, Inbox, SLOT};
+pub use link::LinkSocket;
 pub use neighbours::{MacAddress, mac_address_of, neighbour_at, neighbour_of, seek_neighbour};
 pub use outbox::{Batch, Flow, Outbox};
 pub use packet::{PacketKind, PacketOptions, PacketTransport};

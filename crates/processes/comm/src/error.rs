@@ -69,6 +69,7 @@ impl From<RuntimeError> for CommError {
             | RuntimeError::Link { .. }
             | RuntimeError::Cores { .. }
             | RuntimeError::CoreEnded { .. }
+            | RuntimeError::Name(_)
             | RuntimeError::Node(_)
             | RuntimeError::Device(_)
             | RuntimeError::Control(_)

@@ -21,6 +21,7 @@
 //! }
 //! ```
 
+mod cables;
 mod calls;
 mod capture;
 mod codec;
@@ -40,6 +41,7 @@ mod rank;
 mod snapshot;
 mod switch;
 
+pub use cables::{AgentCables, WatchError};
 pub use calls::{CallSite, NewCall, PendingMessage};
 pub use capture::{Capture, CaptureFile};
 pub use codec::{ROCE_PORT, RoceCodec};

@@ -76,7 +76,12 @@ mod tests {
 
     #[test]
     fn what_is_told_is_which_links_are_up_each_time_that_this_changes() {
-        let link = |name: &str| LinkReport { neighbour: name.into(), parallel_links: 1, rate: None };
+        let link = |name: &str| LinkReport {
+            interface: None,
+            neighbour: name.into(),
+            parallel_links: 1,
+            rate: None,
+        };
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
         let interfaces = [("a", "eth1"), ("b", "eth2")].map(|(a, b)| (a.to_owned(), b.to_owned()));
         let mut links = Links::new(&["a", "b", "c"].map(link), &interfaces.into());

@@ -182,6 +182,9 @@ pub enum RuntimeError {
     /// The socket or the wait failed.
     #[error(transparent)]
     Node(#[from] NodeError),
+    /// A switch's name or one of its interfaces' is none for LLDP.
+    #[error(transparent)]
+    Name(#[from] quincunx_lldp::BadName),
     /// The RDMA device.
     #[error(transparent)]
     Device(#[from] DeviceError),

@@ -56,6 +56,7 @@ pub(crate) fn descriptions(
         let mut reports: BTreeMap<NodeIndex, LinkReport> = BTreeMap::new();
         for (link, far) in wiring.neighbours_by_link(index) {
             let report = reports.entry(far.node).or_insert_with(|| LinkReport {
+                interface: None,
                 neighbour: wiring.nodes()[far.node].name.clone(),
                 parallel_links: 0,
                 rate: None,

@@ -81,8 +81,12 @@ impl Cluster {
         let mut links: BTreeMap<&str, Vec<LinkReport>> = BTreeMap::new();
         for ([a, b], &cables) in &plan.pairs {
             for (own, neighbour) in [(a, b), (b, a)] {
-                let report =
-                    LinkReport { neighbour: neighbour.clone(), parallel_links: cables, rate: Some(rate) };
+                let report = LinkReport {
+                    interface: None,
+                    neighbour: neighbour.clone(),
+                    parallel_links: cables,
+                    rate: Some(rate),
+                };
                 links.entry(own).or_default().push(report);
             }
         }

@@ -396,6 +396,7 @@ fn met(timer: ManagerTimer) -> &'static str {
         ManagerTimer::Lease(_) => "manager: lease of a group",
         ManagerTimer::Delay(_) => "manager: request waits for room",
         ManagerTimer::Return(_) => "manager: waits for nodes to return",
+        ManagerTimer::Cables => "manager: words of cables end",
         ManagerTimer::Inquiry(_) => "manager: asks ranks for their calls",
     }
 }

@@ -10,7 +10,7 @@ use super::finding::{Finding, Verdict};
 const KERNEL: [u32; 2] = [5, 0];
 
 /// The name that others see this machine by.
-pub(super) fn name() -> String {
+pub(crate) fn name() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     match name.trim() {
         "" => "this machine".into(),

@@ -200,7 +200,7 @@ proptest! {
         let (address, memory) = (ip, ByteCount::new(memory));
         let encapsulation = if is_ethernet { Encapsulation::Ethernet } else { Encapsulation::Udp };
         let links = links.into_iter().map(|(neighbour, parallel_links, rate)| {
-            LinkReport { neighbour, parallel_links, rate: BitRate::new(rate) }
+            LinkReport { interface: None, neighbour, parallel_links, rate: BitRate::new(rate) }
         });
         let node = NodeDescription {
             role,

@@ -58,6 +58,9 @@ pub struct LinkReport {
     /// It is there and carries nothing: its interface is down.
     #[prost(bool, tag = "4")]
     pub down: bool,
+    /// The interface that leads there, by its name at the node; empty: nobody has said.
+    #[prost(string, tag = "5")]
+    pub interface: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AttachRequest {
@@ -924,6 +927,45 @@ pub struct UpdateLinksRequest {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct UpdateLinksResponse {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReportCablesRequest {
+    /// By which name others hear it: a switch's own, or that of an agent.
+    #[prost(string, tag = "1")]
+    pub machine: ::prost::alloc::string::String,
+    /// All of its ports.
+    #[prost(message, repeated, tag = "2")]
+    pub ports: ::prost::alloc::vec::Vec<MachinePort>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct MachinePort {
+    /// What the machine calls it.
+    #[prost(string, tag = "1")]
+    pub interface: ::prost::alloc::string::String,
+    /// Whether it carries anything.
+    #[prost(bool, tag = "2")]
+    pub is_up: bool,
+    /// Of nodes that are reached by it: IPv4 dotted, or IPv6.
+    #[prost(string, repeated, tag = "3")]
+    pub addresses: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Who says to be at the other end: one, if it is a cable.
+    #[prost(message, repeated, tag = "4")]
+    pub neighbours: ::prost::alloc::vec::Vec<PortNeighbour>,
+}
+/// What a frame of LLDP says, as `lldpcli` shows it; what is no plain letter is escaped.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PortNeighbour {
+    /// The machine: local leaf1.
+    #[prost(string, tag = "1")]
+    pub chassis: ::prost::alloc::string::String,
+    /// Its port: ifname eth1.
+    #[prost(string, tag = "2")]
+    pub port: ::prost::alloc::string::String,
+    /// What people call it; empty: it does not say.
+    #[prost(string, tag = "3")]
+    pub name: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReportCablesResponse {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DetachRequest {
     /// The node that ends.
@@ -972,7 +1014,11 @@ pub struct ListGroupsResponse {
     pub groups: ::prost::alloc::vec::Vec<Group>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ListNodesRequest {}
+pub struct ListNodesRequest {
+    /// The answer has links, too.
+    #[prost(bool, tag = "1")]
+    pub with_links: bool,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct NodeUse {
     /// 0: all groups that the caller may not see, together.
@@ -996,6 +1042,33 @@ pub struct Node {
 pub struct ListNodesResponse {
     #[prost(message, repeated, tag = "1")]
     pub nodes: ::prost::alloc::vec::Vec<Node>,
+    /// Of who asks for them.
+    #[prost(message, repeated, tag = "2")]
+    pub links: ::prost::alloc::vec::Vec<Link>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LinkEnd {
+    /// The machine that has the port, or the node that is said to be there, or who was heard.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Empty: nobody has said by which.
+    #[prost(string, tag = "2")]
+    pub port: ::prost::alloc::string::String,
+    /// Attached nodes that are reached by it.
+    #[prost(string, repeated, tag = "3")]
+    pub nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Link {
+    #[prost(message, optional, tag = "1")]
+    pub a: ::core::option::Option<LinkEnd>,
+    #[prost(message, optional, tag = "2")]
+    pub b: ::core::option::Option<LinkEnd>,
+    #[prost(enumeration = "LinkState", tag = "3")]
+    pub state: i32,
+    /// One line, where it is not plain from the state.
+    #[prost(string, tag = "4")]
+    pub reason: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AskGroupRequest {
@@ -1403,6 +1476,53 @@ impl GroupState {
         }
     }
 }
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum LinkState {
+    Unspecified = 0,
+    /// Both ends hear each other.
+    Found = 1,
+    /// Nodes say that it is there; of cables nobody knows.
+    Declared = 2,
+    /// Nodes say that it is there, and cables deny it: no tree leads over it.
+    Denied = 3,
+    /// A node says that it is down.
+    Down = 4,
+    /// Both ends heard each other, and do not any more.
+    Silent = 5,
+    /// One end alone hears or says it.
+    OneEnd = 6,
+}
+impl LinkState {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "LINK_STATE_UNSPECIFIED",
+            Self::Found => "LINK_STATE_FOUND",
+            Self::Declared => "LINK_STATE_DECLARED",
+            Self::Denied => "LINK_STATE_DENIED",
+            Self::Down => "LINK_STATE_DOWN",
+            Self::Silent => "LINK_STATE_SILENT",
+            Self::OneEnd => "LINK_STATE_ONE_END",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "LINK_STATE_UNSPECIFIED" => Some(Self::Unspecified),
+            "LINK_STATE_FOUND" => Some(Self::Found),
+            "LINK_STATE_DECLARED" => Some(Self::Declared),
+            "LINK_STATE_DENIED" => Some(Self::Denied),
+            "LINK_STATE_DOWN" => Some(Self::Down),
+            "LINK_STATE_SILENT" => Some(Self::Silent),
+            "LINK_STATE_ONE_END" => Some(Self::OneEnd),
+            _ => None,
+        }
+    }
+}
 /// Generated client implementations.
 pub mod control_client {
     #![allow(
@@ -1664,6 +1784,32 @@ pub mod control_client {
             let mut req = request.into_request();
             req.extensions_mut()
                 .insert(GrpcMethod::new("quincunx.control.v1.Control", "UpdateLinks"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// A machine says who is at the other ends of its cables, as it hears at its ports (LLDP). Its word holds for 20 seconds. Groups whose trees led over
+        /// a cable that is gone are made anew, or fail.
+        pub async fn report_cables(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReportCablesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReportCablesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/quincunx.control.v1.Control/ReportCables",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("quincunx.control.v1.Control", "ReportCables"));
             self.inner.unary(req, path, codec).await
         }
         /// A node is about to end, in order: its end, which comes with its connection's, is no trouble.
@@ -2002,6 +2148,15 @@ pub mod control_server {
             request: tonic::Request<super::UpdateLinksRequest>,
         ) -> std::result::Result<
             tonic::Response<super::UpdateLinksResponse>,
+            tonic::Status,
+        >;
+        /// A machine says who is at the other ends of its cables, as it hears at its ports (LLDP). Its word holds for 20 seconds. Groups whose trees led over
+        /// a cable that is gone are made anew, or fail.
+        async fn report_cables(
+            &self,
+            request: tonic::Request<super::ReportCablesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReportCablesResponse>,
             tonic::Status,
         >;
         /// A node is about to end, in order: its end, which comes with its connection's, is no trouble.
@@ -2456,6 +2611,51 @@ pub mod control_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = UpdateLinksSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quincunx.control.v1.Control/ReportCables" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReportCablesSvc<T: Control>(pub Arc<T>);
+                    impl<
+                        T: Control,
+                    > tonic::server::UnaryService<super::ReportCablesRequest>
+                    for ReportCablesSvc<T> {
+                        type Response = super::ReportCablesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReportCablesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Control>::report_cables(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReportCablesSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

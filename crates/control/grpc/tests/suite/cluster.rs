@@ -44,7 +44,7 @@ pub(crate) fn switch(number: u8) -> NodeDescription {
 
 /// A root with two switches, each with half of the hosts.
 fn two_levels(hosts: u8) -> Vec<NodeDescription> {
-    let link = |neighbour: String| LinkReport { neighbour, parallel_links: 1, rate: None };
+    let link = |neighbour: String| LinkReport { interface: None, neighbour, parallel_links: 1, rate: None };
     let leaf = |number: u8| {
         let below = (0..hosts).filter(|host| host * 2 / hosts == number - 1).map(host_name);
         let links = [switch(0).name].into_iter().chain(below).map(link).collect();

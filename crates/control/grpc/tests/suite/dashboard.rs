@@ -121,6 +121,9 @@ fn the_state_tells_of_nodes_links_groups_memory_and_what_has_happened() {
     let held = &group.switches[0];
     let expected = json!([{ "group": group.group.0, "offset": held.offset.bytes(), "length": held.memory.bytes(), "queue_pairs": held.endpoints }]);
     assert_eq!((&root["holdings"], &root["memory"]), (&expected, &json!(1 << 20)));
+    let cables = state["cables"].as_array().unwrap();
+    assert_eq!(cables.len(), 6);
+    assert!(cables.iter().all(|cable| cable["state"] == "declared" && cable["reason"] == ""), "{cables:?}");
     assert_eq!(state["groups"][0]["state"], "ready");
     let events = state["events"].as_array().unwrap();
     assert_eq!(events.len(), 8, "seven nodes came, and a group");
@@ -167,6 +170,7 @@ fn a_browser_shows_the_fabric_live_and_its_keys_reach_all_of_it() {
     browser.expect("document.getElementById('counts')?.textContent.startsWith('3 switches, 4 hosts; 1 groups, 0 failed, 0 without')");
     assert_eq!(browser.value("document.querySelectorAll('svg .link').length"), 6);
     assert_eq!(browser.value("document.querySelectorAll('.map span').length"), 3);
+    assert_eq!(browser.value("document.querySelectorAll('#cables tr').length"), 6);
     // Every node and every group has its turn, and each says what it is.
     let mut reached = std::collections::BTreeSet::new();
     for _ in 0..12 {

@@ -4,7 +4,8 @@ use crate::cluster;
 use crate::cluster::{Cluster, WAIT, group_of, host, request, switch};
 use quincunx_collective::GroupId;
 use quincunx_control::{
-    Fallback, GroupRequest, GroupState, Holding, Instruction, LinkReport, NodeDescription, Progress, Report,
+    Fallback, GroupRequest, GroupState, Holding, Instruction, LinkReport, LinkState, NodeDescription,
+    Progress, Report,
 };
 use quincunx_control_grpc::{
     Attachment, Authority, ClientConfig, ClientError, ControlClient, Credentials, GroupName, ManagerServer,
@@ -239,24 +240,81 @@ fn report_as(
     tokio::task::block_in_place(|| runtime.block_on(client.report(request))).unwrap_err()
 }
 
+/// A connection on which anything can be said, with a certificate.
+async fn anything_as(
+    secured: &Secured,
+    subject: &Subject,
+) -> proto::control_client::ControlClient<tonic::transport::Channel> {
+    let credentials = secured.authority.issue(subject, 1).unwrap();
+    let (own, authority) = credentials.rsplit_once("-----BEGIN CERTIFICATE-----").unwrap();
+    let authority = format!("-----BEGIN CERTIFICATE-----{authority}");
+    let tls = tonic::transport::ClientTlsConfig::new()
+        .identity(tonic::transport::Identity::from_pem(own, own))
+        .ca_certificate(tonic::transport::Certificate::from_pem(authority))
+        .domain_name("manager.quincunx");
+    let address = format!("https://{}", secured.server.address());
+    let endpoint = tonic::transport::Endpoint::from_shared(address).unwrap();
+    let channel = endpoint.tls_config(tls).unwrap().connect().await.unwrap();
+    proto::control_client::ControlClient::new(channel)
+}
+
+/// A port that is up and has one at its other end.
+fn port(interface: &str, addresses: &[&str], (machine, other): (&str, &str)) -> proto::MachinePort {
+    let heard = proto::PortNeighbour {
+        chassis: format!("local {machine}"),
+        port: format!("ifname {other}"),
+        name: machine.into(),
+    };
+    proto::MachinePort {
+        interface: interface.into(),
+        is_up: true,
+        addresses: addresses.iter().map(ToString::to_string).collect(),
+        neighbours: vec![heard],
+    }
+}
+
+#[test]
+fn a_machine_tells_of_its_ports_in_its_own_name_and_for_its_own_nodes_alone() {
+    let secured = Secured::start(|_| {});
+    let client = secured.connect(&Subject::Node("switch-0".into()));
+    let _switch = client.attach(&switch(0)).unwrap();
+    let _hosts = [secured.host("blue", 1), secured.host("red", 2)];
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let tell = |subject: Subject, machine: &str, ports: Vec<proto::MachinePort>| {
+        let request = proto::ReportCablesRequest { machine: machine.into(), ports };
+        runtime.block_on(async { anything_as(&secured, &subject).await.report_cables(request).await })
+    };
+    let red = || Subject::Tenant("red".into());
+    let lies = [
+        ("switch-0", "expected the certificate of node \"switch-0\", found tenant red"),
+        ("blue/gpu", "expected the certificate of node \"blue/gpu\", found tenant red"),
+        ("gpu", "expected the certificate of node \"gpu\", found tenant red"),
+    ];
+    for (machine, line) in lies {
+        let refused = tell(red(), machine, Vec::new()).unwrap_err();
+        assert_eq!(refused.code(), tonic::Code::PermissionDenied);
+        assert!(refused.message().starts_with(line), "{refused}");
+    }
+    let of_switch = vec![port("eth1", &[], ("red/gpu", "eth0"))];
+    tell(Subject::Node("switch-0".into()), "switch-0", of_switch).unwrap();
+    // It says to have the address of blue's host, too.
+    let ports = vec![port("eth0", &["127.0.1.1", "127.0.1.2"], ("switch-0", "eth1"))];
+    tell(red(), "red/gpu", ports).unwrap();
+    let links = secured.operator().list_links().unwrap();
+    let found: Vec<_> =
+        links.iter().map(|link| (link.state, link.ends.each_ref().map(|end| end.nodes.clone()))).collect();
+    let ends = [vec!["red/2".to_owned()], vec!["switch-0".to_owned()]];
+    assert_eq!(found, [(LinkState::Found, ends)]);
+}
+
 #[test]
 fn nobody_reports_for_another_node_and_the_group_goes_on() {
     let secured = Secured::start(|_| {});
     let blue = secured.host("blue", 1);
     let group = secured.group(&blue, "train").unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let credentials = secured.authority.issue(&Subject::Tenant("red".into()), 1).unwrap();
-    let (own, authority) = credentials.rsplit_once("-----BEGIN CERTIFICATE-----").unwrap();
-    let authority = format!("-----BEGIN CERTIFICATE-----{authority}");
     let status = runtime.block_on(async {
-        let tls = tonic::transport::ClientTlsConfig::new()
-            .identity(tonic::transport::Identity::from_pem(own, own))
-            .ca_certificate(tonic::transport::Certificate::from_pem(authority))
-            .domain_name("manager.quincunx");
-        let endpoint =
-            tonic::transport::Endpoint::from_shared(format!("https://{}", secured.server.address())).unwrap();
-        let channel = endpoint.tls_config(tls).unwrap().connect().await.unwrap();
-        let client = proto::control_client::ControlClient::new(channel);
+        let client = anything_as(&secured, &Subject::Tenant("red".into())).await;
         tokio::spawn(async move { report_as(&client, "blue/1", group) }).await.unwrap()
     });
     assert_eq!(status.code(), tonic::Code::PermissionDenied);
@@ -318,7 +376,12 @@ fn made_anew_with(limit: Option<ByteCount>) -> (ByteCount, Instruction, Option<F
         config.quotas.default = Quota { switch_memory: limit, ..Quota::default() };
     });
     let linked = |node: NodeDescription, neighbours: &[&str]| {
-        let link = |name: &&str| LinkReport { neighbour: (*name).into(), parallel_links: 1, rate: None };
+        let link = |name: &&str| LinkReport {
+            interface: None,
+            neighbour: (*name).into(),
+            parallel_links: 1,
+            rate: None,
+        };
         NodeDescription { links: neighbours.iter().map(link).collect(), ..node }
     };
     let leaf = |number: u8, neighbours: &[&str]| {

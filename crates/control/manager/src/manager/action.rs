@@ -205,6 +205,8 @@ pub enum ManagerTimer {
     Return(GroupId),
     /// Ranks of a group have had time to say what they have called.
     Inquiry(GroupId),
+    /// No machine has told of its ports for as long as their words hold.
+    Cables,
 }
 
 /// A group that a node has when it attaches: it was attached before. Of one that it waits for to be made anew it has neither buffers nor queue

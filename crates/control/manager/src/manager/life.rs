@@ -108,13 +108,18 @@ impl Manager {
         links: Vec<crate::LinkReport>,
         out: &mut Vec<Action>,
     ) -> Result<(), crate::ReportError> {
+        let said: BTreeSet<String> = links.iter().map(|link| link.neighbour.clone()).collect();
         if !self.nodes.set_links(name, links) {
             return Err(crate::ReportError::NotAttached { name: name.to_string() });
         }
+        let before = core::mem::take(&mut self.map);
         self.rebuild_map();
         let broken = |entry: &ManagedGroup| {
             let is_own = |[a, b]: &&[String; 2]| a == name || b == name;
-            let lacks = |[a, b]: &&[String; 2]| self.map.link(a, b).is_none();
+            // A cable that is not heard for a while is no matter of what this node says.
+            let is_said =
+                |[a, b]: &[String; 2]| said.contains(a) || said.contains(b) || before.link(a, b).is_some();
+            let lacks = |ends: &&[String; 2]| self.map.link(&ends[0], &ends[1]).is_none() && is_said(ends);
             entry.links.iter().filter(is_own).find(lacks).cloned()
         };
         let living = self.groups.iter().filter(|(_, entry)| !entry.is_over());
@@ -126,8 +131,8 @@ impl Manager {
         Ok(())
     }
 
-    fn rebuild_map(&mut self) {
-        self.map = Map::new(self.nodes.iter());
+    pub(super) fn rebuild_map(&mut self) {
+        self.map = Map::with_cables(self.nodes.iter(), &self.cables.located(self.nodes.iter()));
         for (&group, entry) in self.groups.iter().filter(|(_, entry)| !entry.is_over()) {
             let links: Vec<_> = entry.links.iter().filter_map(|[a, b]| self.map.link(a, b)).collect();
             self.map.plant(group, &links);
@@ -199,7 +204,7 @@ impl Manager {
     }
 
     /// A group is made anew or fails, because a node or a link that it has is lost.
-    fn lose(&mut self, group: GroupId, node: &str, reason: &str, out: &mut Vec<Action>) {
+    pub(super) fn lose(&mut self, group: GroupId, node: &str, reason: &str, out: &mut Vec<Action>) {
         if self.groups.get(&group).is_some_and(|entry| !entry.is_over()) {
             let failure = GroupFailure { node: node.to_string(), reason: reason.to_string() };
             self.lose_part(group, failure, false, out);
@@ -225,6 +230,7 @@ impl Manager {
     pub fn handle_timer(&mut self, timer: ManagerTimer, out: &mut Vec<Action>) {
         match timer {
             ManagerTimer::Install(group) => self.install_timeout(group, out),
+            ManagerTimer::Cables => self.forget_cables(),
             ManagerTimer::End(group) => {
                 if let Some(ending) = self.endings.get_mut(&group) {
                     let silent: Vec<_> = ending.waiting.iter().cloned().collect();

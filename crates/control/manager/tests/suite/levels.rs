@@ -15,8 +15,9 @@ fn map(hosts: u8, switches: u8, joined: &[(u8, u8)]) -> Map {
         let ends = joined.iter().filter(|(a, b)| a != b).flat_map(|&(a, b)| [(a, b), (b, a)]);
         let neighbours: BTreeSet<u8> = ends.filter(|&(from, _)| from == node).map(|(_, to)| to).collect();
         let links = neighbours.into_iter();
-        let links =
-            links.map(|to| LinkReport { neighbour: name(to), parallel_links: 1, rate: None }).collect();
+        let links = links
+            .map(|to| LinkReport { interface: None, neighbour: name(to), parallel_links: 1, rate: None })
+            .collect();
         let node = if node < hosts { host(node) } else { switch(node - hosts) };
         NodeDescription { links, ..node }
     };

@@ -4,6 +4,7 @@ mod again;
 mod agent;
 mod agreement;
 mod any_history;
+mod cables;
 mod cores;
 mod journal;
 mod levels;

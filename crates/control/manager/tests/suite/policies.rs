@@ -13,7 +13,7 @@ fn by(name: &str) -> ManagerConfig {
 }
 
 fn link(neighbour: String, rate: Option<u64>) -> LinkReport {
-    LinkReport { neighbour, parallel_links: 1, rate: rate.and_then(BitRate::new) }
+    LinkReport { interface: None, neighbour, parallel_links: 1, rate: rate.and_then(BitRate::new) }
 }
 
 /// Two leaves with two hosts each, joined by two spines: s0 and s1 are leaves, s2 and s3 spines.

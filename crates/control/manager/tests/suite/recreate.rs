@@ -196,8 +196,12 @@ fn a_link_that_goes_down_has_the_groups_made_anew_whose_trees_led_over_it() {
 
 #[test]
 fn a_way_that_fails_is_left_for_another_tree_if_it_is_known_by_then_which_link_is_down() {
-    let link =
-        |name: &str, parallel_links| LinkReport { neighbour: name.to_string(), parallel_links, rate: None };
+    let link = |name: &str, parallel_links| LinkReport {
+        interface: None,
+        neighbour: name.to_string(),
+        parallel_links,
+        rate: None,
+    };
     let at = |number, parallel_links| {
         let links = vec![link("r0", parallel_links), link("r1", 1)];
         NodeDescription { links, ..switch(number) }

@@ -103,6 +103,7 @@ by_both! {
     only_the_machines_own_interface_answers_for_its_address
     a_host_that_moves_to_another_port_is_found_there
     what_finds_no_room_at_a_port_is_counted_there
+    what_a_neighbour_says_of_itself_is_taken_and_goes_no_further
 }
 
 /// Runs `test` while the switch forwards; returns what its ports have counted.
@@ -438,6 +439,37 @@ fn a_host_that_moves_to_another_port_is_found_there(sockets: PortSockets) {
         assert_eq!(first.recv(&mut found).expect("it comes"), 5);
         exchange(&first, &second, b"there");
     });
+}
+
+/// A frame of LLDP's type to the bridge next door.
+fn said(by: u8) -> Vec<u8> {
+    [&[0x01, 0x80, 0xc2, 0, 0, 0x0e][..], &station(by), &[0x88, 0xcc], &[by; 46]].concat()
+}
+
+fn what_a_neighbour_says_of_itself_is_taken_and_goes_no_further(sockets: PortSockets) {
+    let fabric = star(2, 1500);
+    let cables = [0, 1].map(|number| Cable::of(&fabric, host(number)));
+    there(&fabric, SWITCH, || {
+        let mut ports = open(2, SWITCH.address(), sockets).expect("ports");
+        let mut inbox = Inbox::new(ports.receive_batch());
+        // More than a port keeps: the rest is counted, and the other port is not the worse for it.
+        (0..20).for_each(|_| cables[0].send(&said(1)));
+        cables[1].send(&said(2));
+        let mut taken = Vec::new();
+        let start = std::time::Instant::now();
+        while dropped(&ports.counts(), "h0", PortDrop::LinkLocal) < 12 || taken.len() < 9 {
+            assert!(start.elapsed() < LIMIT, "{} frames, {:?}", taken.len(), ports.counts());
+            ports.receive(&mut inbox, true).expect("it works");
+            if dropped(&ports.counts(), "h0", PortDrop::LinkLocal) == 12 {
+                taken.extend(std::iter::from_fn(|| ports.take_link_local()));
+            }
+        }
+        assert_eq!(taken.iter().filter(|frame| **frame == (0, said(1))).count(), 8);
+        assert_eq!(taken.iter().filter(|frame| **frame == (1, said(2))).count(), 1);
+        ports.send_link_local(1, &said(9));
+    });
+    assert_eq!(cables[1].from(9), Some(said(9)));
+    assert_eq!(cables[1].from(1), None, "it goes no further");
 }
 
 #[test]

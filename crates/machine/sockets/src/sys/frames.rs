@@ -149,11 +149,26 @@ fn read_tag(header: &libc::msghdr) -> Option<[u16; 2]> {
 
 /// Has an interface take frames for whomever, until the socket is closed.
 pub fn set_promiscuous(socket: BorrowedFd<'_>, interface: u32) -> io::Result<()> {
+    add_membership(socket, (interface, libc::PACKET_MR_PROMISC), [0; 6])
+}
+
+/// The same for those that an address of several means.
+pub fn join_group(socket: BorrowedFd<'_>, interface: u32, group: [u8; 6]) -> io::Result<()> {
+    add_membership(socket, (interface, libc::PACKET_MR_MULTICAST), group)
+}
+
+fn add_membership(
+    socket: BorrowedFd<'_>,
+    (interface, kind): (u32, libc::c_int),
+    group: [u8; 6],
+) -> io::Result<()> {
+    let mut address = [0; 8];
+    address[..group.len()].copy_from_slice(&group);
     let request = libc::packet_mreq {
         mr_ifindex: interface as i32,
-        mr_type: libc::PACKET_MR_PROMISC as u16,
-        mr_alen: 0,
-        mr_address: [0; 8],
+        mr_type: kind as u16,
+        mr_alen: group.len() as u16,
+        mr_address: address,
     };
     // SAFETY: the pointer and the length describe one `packet_mreq` that lives for the call.
     let status = unsafe {

@@ -5,7 +5,7 @@ use quincunx_collective::GroupId;
 use quincunx_control::{LockUse, ProbePaths, Report};
 use quincunx_control_grpc::{NodePaths, Reporter};
 use quincunx_design::{Catalog, GroupContext, Refusal};
-use quincunx_driver_net::Waker;
+use quincunx_driver_net::{TransportOptions, Waker};
 use quincunx_nodes::locks::{LockCounts, Recorder};
 use quincunx_nodes::{SwitchCommand, SwitchEvent};
 use quincunx_units::ByteCount;
@@ -18,6 +18,7 @@ use std::time::Instant;
 use super::arrivals::Arrivals;
 use super::node::SwitchNode;
 use super::task::{Order, Task};
+use crate::cables::CableWatch;
 use crate::drops::KernelDrops;
 use crate::links::Links;
 use crate::process::{ProcessOptions, RuntimeError, design_of, room, windows};
@@ -73,6 +74,8 @@ pub(super) struct Core<'a> {
     locks: LockReports,
     arrivals: Arrivals,
     snapshot_writer: SnapshotWriter<'a>,
+    /// Of a switch with ports of its own.
+    cables: Option<CableWatch>,
     /// Counted for all cores by the first.
     kernel: Option<KernelDrops>,
 }
@@ -101,6 +104,7 @@ impl<'a> Core<'a> {
             locks: LockReports::default(),
             arrivals: Arrivals::default(),
             snapshot_writer: SnapshotWriter::new(snapshot, number),
+            cables: watch(switch)?,
             kernel: (number == 0).then(KernelDrops::new),
         })
     }
@@ -136,6 +140,9 @@ impl<'a> Core<'a> {
     pub(super) fn forward(&mut self) -> Result<(), RuntimeError> {
         self.node.turn()?;
         self.node.probe();
+        if let Some(cables) = &mut self.cables {
+            self.node.with_ports(|ports| cables.turn(ports));
+        }
         let statistics = *self.node.statistics();
         let (node, kernel, arrivals) = (&mut self.node, &self.kernel, &self.arrivals);
         let counted = || Counted { arrivals: arrivals.all(), ..node.counted(kernel.as_ref()) };
@@ -146,6 +153,9 @@ impl<'a> Core<'a> {
     /// The same, and tells the manager of what was met.
     pub(super) fn turn(&mut self, to_manager: ManagerReporter<'_>) -> Result<(), RuntimeError> {
         self.forward()?;
+        if let Some(ports) = self.cables.as_mut().and_then(CableWatch::news) {
+            to_manager.reporter.tell_cables(&ports);
+        }
         self.locks.tell(self.node.engine().recorder(), to_manager.reporter, &self.snapshot_writer);
         while let Some(event) = self.node.next_event() {
             match event {
@@ -255,9 +265,18 @@ impl<'a> Core<'a> {
 
     /// Takes the last snapshot of what it has counted.
     pub(super) fn end(&mut self) {
+        if let Some(cables) = &self.cables {
+            self.node.with_ports(|ports| cables.end(ports));
+        }
         let counted = self.node.counted(self.kernel.as_ref());
         self.snapshot_writer.end(self.node.statistics(), counted);
     }
+}
+
+/// What is at the ends of the cables of a switch that has ports.
+fn watch(switch: &ProcessOptions) -> Result<Option<CableWatch>, RuntimeError> {
+    let TransportOptions::Ports(ports) = &switch.transport else { return Ok(None) };
+    Ok(Some(CableWatch::new(&switch.description.name, &ports.interfaces)?))
 }
 
 /// What the manager has been told of locks.

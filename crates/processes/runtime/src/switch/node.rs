@@ -9,6 +9,7 @@ use quincunx_driver_net::{AnyTransport, NodeOptions, Statistics, Waker};
 use quincunx_engine::Engine as _;
 use quincunx_network::FaultRates;
 use quincunx_nodes::{Switch, SwitchCommand, SwitchEvent, SwitchGroup, SwitchRejected, switch_group};
+use quincunx_ports::PortsTransport;
 use quincunx_units::{ByteCount, Probability};
 use quincunx_wire::QpNumber;
 use quincunx_wire::grh::gid_of;
@@ -56,6 +57,15 @@ impl SwitchNode {
     pub(super) fn probe(&mut self) {
         if let Self::Socket(node) = self {
             probe(node);
+        }
+    }
+
+    /// Does something with its ports, if it has some.
+    pub(super) fn with_ports(&mut self, act: impl FnOnce(&mut PortsTransport)) {
+        if let Self::Socket(node) = self
+            && let AnyTransport::Ports(ports) = node.transport_mut()
+        {
+            act(ports);
         }
     }
 

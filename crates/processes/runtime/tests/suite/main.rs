@@ -2,6 +2,7 @@
 
 mod agreement;
 mod allocation;
+mod cables;
 mod common;
 mod cores;
 mod experts;

@@ -20,6 +20,7 @@ fn manager(cluster: &Cluster, policy: &'static dyn Policy, memory: ByteCount, un
     for number in 0..map.size() as u32 {
         let node = quincunx_control::map::MapNode(number);
         let links = map.ports(node).iter().map(|&(link, to)| LinkReport {
+            interface: None,
             neighbour: map.name(to).to_owned(),
             parallel_links: 1,
             rate: map.rate(link),

@@ -122,6 +122,7 @@ impl World {
 
     fn reports_of(&self, place: Place) -> Vec<quincunx_control::LinkReport> {
         let report = |(far, up): (Place, bool)| quincunx_control::LinkReport {
+            interface: None,
             neighbour: self.fabric.name(far).to_owned(),
             parallel_links: u16::from(up),
             rate: None,

@@ -44,6 +44,7 @@ impl World {
 
     fn links_of(&self, place: Place) -> Vec<LinkReport> {
         let report = |(far, up): (Place, bool)| LinkReport {
+            interface: None,
             neighbour: self.fabric.name(far).to_owned(),
             parallel_links: u16::from(up),
             rate: None,

@@ -42,10 +42,11 @@ pub(crate) fn tree(shape: &str) -> Vec<NodeDescription> {
         .chain((0..tree.ranks()).map(|rank| host(rank as u8)))
         .collect();
     for edge in tree.edges() {
-        let link = LinkReport { neighbour: name(edge.child.node), parallel_links: 1, rate: None };
+        let link =
+            LinkReport { interface: None, neighbour: name(edge.child.node), parallel_links: 1, rate: None };
         nodes[usize::from(edge.parent.node.0)].links.push(link.clone());
         if tree.node(edge.child.node).role() == TreeRole::Switch {
-            let back = LinkReport { neighbour: name(edge.parent.node), ..link };
+            let back = LinkReport { interface: None, neighbour: name(edge.parent.node), ..link };
             nodes[usize::from(edge.child.node.0)].links.push(back);
         }
     }
