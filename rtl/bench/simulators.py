@@ -137,5 +137,12 @@ def library() -> Path:
     return folder / "library.o"
 
 
+def main(words: list[str]) -> None:
+    found = [re.fullmatch(r"([A-Z0-9_]+)=(\d+)", word) for word in words[1:]]
+    if not words or words[0] not in BLOCKS or None in found:
+        sys.exit(f"simulators.py: expected one of {', '.join(BLOCKS)} and NAME=NUMBER of its parameters, found {' '.join(words) or 'nothing'}; rtl/README.md has an example")
+    print(simulator(BLOCKS[words[0]], {name: int(value) for name, value in (match.groups() for match in found)}))
+
+
 if __name__ == "__main__":
-    print(simulator(BLOCKS[sys.argv[1]], {name: int(value) for name, value in (word.split("=") for word in sys.argv[2:])}))
+    main(sys.argv[1:])
