@@ -305,6 +305,9 @@ fn a_machine_tells_of_its_ports_in_its_own_name_and_for_its_own_nodes_alone() {
         links.iter().map(|link| (link.state, link.ends.each_ref().map(|end| end.nodes.clone()))).collect();
     let ends = [vec!["red/2".to_owned()], vec!["switch-0".to_owned()]];
     assert_eq!(found, [(LinkState::Found, ends)]);
+    // Links name the machines of all tenants.
+    let refused = secured.connect(&red()).list_links().unwrap_err().to_string();
+    assert!(refused.contains("expected the certificate of an operator, found tenant red"), "{refused}");
 }
 
 #[test]

@@ -68,7 +68,7 @@ proptest! {
         lldp.hear(at(0), 1, &frame("b", "eth0", u16::MAX));
         let mut now = at(0);
         for (bytes, later) in frames {
-            now += Duration::from_millis(later);
+            now = now + Duration::from_millis(later);
             let head = b"\x01\x80\xc2\0\0\x0e\x02\0\0\0\0\x07\x88\xcc\x02\x03\x07s0\x04\x05\x05eth1";
             lldp.hear(now, 0, &[&head[..], &bytes].concat());
             prop_assert!(lldp.ports()[0].neighbours().count() <= MOST_NEIGHBOURS);
