@@ -4,7 +4,7 @@
 //! A sender times one packet at once, from when it leaves until it is answered. What was sent again is not timed. Nor is a packet
 //! that was sent behind a missing one, as its acknowledge waits for that. A receiver times what it asks for once ([`Missing`]).
 //!
-//! There is no least time-out: the 1 s of RFC 6298 and the 1 ms of RFC 9002 are longer than a collective takes. A time-out that comes
+//! The least time-out is 2 us: the 1 s of RFC 6298 and the 1 ms of RFC 9002 are longer than a collective takes. A time-out that comes
 //! too early costs a question, and nothing is sent twice: behind all that it has sent the sender asks what has arrived, and the receiver
 //! asks for what has not. So any progress ends the doubling of time-outs, as in RFC 9002 (6.2.1).
 //!
@@ -17,6 +17,9 @@ use crate::Sparse;
 
 /// The first time-out, before anything is measured. RFC 6298 begins with 1 s, as a time-out there sends data.
 const FIRST: Duration = Duration::from_micros(300);
+
+/// The least time-out. Packets that come out of order may follow a request so soon that whoever takes them for answers would do nothing but ask.
+const LEAST: Duration = Duration::from_micros(2);
 
 /// Time-outs grow to 16 times the first. A peer may have good reason to be silent, such as another who is late; a question is a frame.
 const DOUBLINGS: u8 = 4;
@@ -159,7 +162,7 @@ impl RoundTrip {
     /// time-out. 0.3 ms at first, and never more than `longest`.
     pub fn timeout(&self, longest: Duration) -> Duration {
         let usual = self.estimate.into_iter().chain(self.requests).map(Estimate::usual).min();
-        doubled(usual.unwrap_or(FIRST), self.backoff, longest)
+        doubled(usual.map_or(FIRST, |usual| usual.max(LEAST)), self.backoff, longest)
     }
 }
 
@@ -335,6 +338,17 @@ mod tests {
         round_trip.acknowledged(2, at(480));
         // 2.3: 7/8 of 100 us and 1/8 of 280 us; 3/4 of 50 us and 1/4 of 180 us.
         assert_eq!(round_trip.timeout(LONGEST), Duration::from_nanos(122_500 + 82_500));
+    }
+
+    #[test]
+    fn answers_that_seem_to_take_no_time_leave_a_least_time_out() {
+        let mut missing = Missing::default();
+        missing.ask(3, Instant::ZERO + Duration::from_nanos(100));
+        missing.arrived(3, Instant::ZERO + Duration::from_nanos(200), false);
+        let mut round_trip = RoundTrip::default();
+        round_trip.suppose(&missing);
+        assert_eq!(round_trip.timeout(LONGEST), LEAST);
+        assert_eq!(round_trip.timeout(LEAST / 2), LEAST / 2, "the longest is the longest");
     }
 
     #[test]

@@ -189,11 +189,12 @@ impl Requester {
         out: &mut impl QueuePairSink<P>,
     ) -> ByteCount {
         assert!(self.wants_transmit(config), "a packet is due");
-        if core::mem::replace(&mut self.is_question_due, false) {
+        // What the peer has asked for goes before any question: of one that asks often nothing else would leave.
+        let again = self.again.pop_before(u64::MAX).map(|(count, ())| count);
+        if again.is_none() && core::mem::replace(&mut self.is_question_due, false) {
             self.ask(config, out);
             return ByteCount::new(0);
         }
-        let again = self.again.pop_before(u64::MAX).map(|(count, ())| count);
         let count = again.or_else(|| self.next_packet()).expect("a packet is due");
         let place = match again {
             Some(count) => self.queue.partition_point(|work| work.end <= count),

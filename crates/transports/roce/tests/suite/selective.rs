@@ -126,6 +126,15 @@ fn after_a_time_out_the_peer_is_asked_by_the_number_of_the_newest_packet() {
 }
 
 #[test]
+fn what_the_peer_asks_for_goes_before_a_question() {
+    let mut bench = timed_out();
+    bench.nak(ALICE_PSN, NakCode::SequenceError);
+    assert_eq!(bench.transmit_all(), [ALICE_PSN, ALICE_PSN.plus(2)]);
+    let [.., (sent, _), (asked, _)] = &bench.out.frames[..] else { panic!("two frames") };
+    assert_eq!([sent, asked].map(|header| header.operation == Operation::QUESTION), [false, true]);
+}
+
+#[test]
 fn what_arrives_before_it_is_asked_ends_the_question() {
     let mut bench = timed_out();
     bench.ack(ALICE_PSN);
