@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use quincunx_collective::GroupId;
-use quincunx_control::{LinkRow, LinkState, Role};
+use quincunx_control::{LinkRow, Role};
 use quincunx_control_grpc::{ClientConfig, ControlClient, GroupStatus, Managers, NodeStatus, OTHERS};
 use quincunx_units::{ByteCount, Duration};
 use serde_json::{Value, json};
@@ -216,7 +216,7 @@ fn links_table(links: &[LinkRow]) -> String {
             or_dash(&a.port),
             b.name.clone(),
             or_dash(&b.port),
-            link_state(link.state).into(),
+            link.state.name().into(),
             or_dash(&link.reason),
         ]
     };
@@ -227,18 +227,7 @@ fn links_table(links: &[LinkRow]) -> String {
 
 fn link_json(link: &LinkRow) -> Value {
     let ends = link.ends.iter().map(|end| json!({ "name": end.name, "port": end.port, "nodes": end.nodes }));
-    json!({ "ends": ends.collect::<Vec<_>>(), "state": link_state(link.state), "reason": link.reason })
-}
-
-const fn link_state(state: LinkState) -> &'static str {
-    match state {
-        LinkState::Found => "found",
-        LinkState::Declared => "declared",
-        LinkState::Denied => "denied",
-        LinkState::Down => "down",
-        LinkState::Silent => "silent",
-        LinkState::OneEnd => "one end",
-    }
+    json!({ "ends": ends.collect::<Vec<_>>(), "state": link.state.name(), "reason": link.reason })
 }
 
 /// Memory that groups hold of a node.

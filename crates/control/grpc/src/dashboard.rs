@@ -3,7 +3,7 @@
 
 use crate::pages::{Page, PageServer};
 use crate::state::{Shared, State};
-use quincunx_control::{GroupState, LinkRow, LinkState, Role};
+use quincunx_control::{GroupState, LinkRow, Role};
 use serde_json::{Value, json};
 use std::io;
 use std::net::SocketAddr;
@@ -55,15 +55,7 @@ fn state_of(state: &State) -> Value {
 
 fn cable_of(row: &LinkRow) -> Value {
     let ends = row.ends.iter().map(|end| json!({ "name": end.name, "port": end.port, "nodes": end.nodes }));
-    let stands = match row.state {
-        LinkState::Found => "found",
-        LinkState::Declared => "declared",
-        LinkState::Denied => "denied",
-        LinkState::Down => "down",
-        LinkState::Silent => "silent",
-        LinkState::OneEnd => "one end",
-    };
-    json!({ "ends": ends.collect::<Vec<_>>(), "state": stands, "reason": row.reason })
+    json!({ "ends": ends.collect::<Vec<_>>(), "state": row.state.name(), "reason": row.reason })
 }
 
 fn node_of(state: &State, node: &quincunx_control::NodeDescription) -> Value {

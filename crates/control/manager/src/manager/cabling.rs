@@ -28,6 +28,20 @@ pub enum LinkState {
     OneEnd,
 }
 
+impl LinkState {
+    /// As commands and the dashboard have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Found => "found",
+            Self::Declared => "declared",
+            Self::Denied => "denied",
+            Self::Down => "down",
+            Self::Silent => "silent",
+            Self::OneEnd => "one end",
+        }
+    }
+}
+
 /// An end of a link.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct LinkEnd {
@@ -55,19 +69,20 @@ impl Manager {
     /// fail.
     ///
     /// # Errors
-    /// If it is more than any machine has; nothing has changed.
+    /// If it is more than any machine has; nothing of it has been taken.
     pub fn report_cables(&mut self, report: CableReport, out: &mut Vec<Action>) -> Result<(), CableError> {
         let before = self.cables.is_news(&report).then(|| self.cables.clone());
+        // First: what ends a cable is this word, not that another one holds no more.
+        self.forget_cables();
+        let is_news = before.is_some() || self.cables.is_news(&report);
         self.cables.report(self.now, report)?;
         out.push(Action::SetTimer { timer: ManagerTimer::Cables, after: REPORT_LIFE });
-        self.forget_cables();
-        let Some(before) = before else { return Ok(()) };
-        let lost = self.cables.compare();
-        if self.cables.joins_as(&before) {
+        let lost = if is_news { self.cables.compare() } else { Vec::new() };
+        if !is_news || before.as_ref().is_some_and(|before| self.cables.joins_as(before)) {
             return Ok(());
         }
         self.rebuild_map();
-        let located = before.located(self.nodes.iter());
+        let located = before.as_ref().unwrap_or(&self.cables).located(self.nodes.iter());
         let mut broken = Vec::new();
         for lost in &lost {
             let [a, b] = lost.cable.each_ref().map(|end| located.nodes_at(end));

@@ -280,6 +280,32 @@ fn a_machines_word_holds_for_a_while() {
 }
 
 #[test]
+fn a_port_may_go_down_just_when_the_word_of_the_other_end_holds_no_more() {
+    let mut site = cabled();
+    let group = site.init(&request(2, "epic-2"));
+    site.manager.advance(Instant::ZERO + REPORT_LIFE / 2);
+    tell(&mut site, "s0", vec![port("eth1", &["h0 eth0"]), port("eth2", &["h1 eth0"]), down("eth3")]);
+    tell(&mut site, "h1", vec![at(1, &["s0 eth2"])]);
+    // Nobody has told anything since the word of h0 ended: this is the first.
+    site.manager.advance(Instant::ZERO + REPORT_LIFE + Duration::from_secs(1));
+    tell(&mut site, "s0", vec![down("eth1"), port("eth2", &["h1 eth0"]), down("eth3")]);
+    assert_eq!(links(&site), ["h1 eth0 - s0 eth2: found"]);
+    let GroupState::Suspended(failure) = site.state(group) else { panic!("{:?}", site.state(group)) };
+    assert_eq!(failure.reason, "its cable between h0 eth0 and s0 eth1 is gone: s0 eth1 is down");
+}
+
+#[test]
+fn a_machine_whose_word_had_ended_is_heard_again() {
+    let mut site = cabled();
+    site.manager.advance(Instant::ZERO + REPORT_LIFE / 2);
+    tell(&mut site, "s0", vec![port("eth1", &["h0 eth0"]), port("eth2", &["h1 eth0"]), down("eth3")]);
+    site.manager.advance(Instant::ZERO + REPORT_LIFE + Duration::from_secs(1));
+    tell(&mut site, "h0", vec![at(0, &["s0 eth1"])]);
+    assert_eq!(links(&site)[0], "h0 eth0 - s0 eth1: found");
+    assert!(joins(&site, "s0", "r0"));
+}
+
+#[test]
 fn a_lie_about_anothers_name_changes_no_link() {
     let mut site = cabled();
     let before = (links(&site), site.manager.map().clone());
