@@ -219,23 +219,23 @@ impl Cables {
     fn agreed(&self) -> BTreeSet<Cable> {
         let by_chassis: BTreeMap<String, &String> =
             self.machines.keys().map(|name| (LldpId::local(name).to_string(), name)).collect();
-        let hears = |at: &str, port: &PortReport| -> Vec<CableEnd> {
+        let hears = |port: &PortReport| -> Vec<CableEnd> {
             let end = |heard: &HeardNeighbour| {
                 let machine = by_chassis.get(&heard.chassis)?;
                 let is_it = |port: &&PortReport| LldpId::interface(&port.interface).to_string() == heard.port;
                 let interface = self.machines[*machine].ports.iter().find(is_it)?.interface.clone();
                 Some(CableEnd { machine: (*machine).clone(), interface })
             };
-            let is_other = |end: &CableEnd| (&*end.machine, &end.interface) != (at, &port.interface);
-            port.heard.iter().filter(|_| port.is_up).filter_map(end).filter(is_other).collect()
+            port.heard.iter().filter(|_| port.is_up).filter_map(end).collect()
         };
         let mut heard = BTreeSet::new();
         for (name, machine) in &self.machines {
             for port in &machine.ports {
                 let own = CableEnd { machine: name.clone(), interface: port.interface.clone() };
-                heard.extend(hears(name, port).into_iter().map(|other| (own.clone(), other)));
+                heard.extend(hears(port).into_iter().map(|other| (own.clone(), other)));
             }
         }
+        // Nor is a port that hears itself a cable.
         let both = |(a, b): &&(CableEnd, CableEnd)| a < b && heard.contains(&(b.clone(), a.clone()));
         heard.iter().filter(both).map(|(a, b)| [a.clone(), b.clone()]).collect()
     }

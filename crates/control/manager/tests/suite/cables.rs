@@ -163,6 +163,28 @@ fn what_a_node_says_of_a_port_and_its_cable_denies_is_told_by_name_and_port_and_
 }
 
 #[test]
+fn on_a_segment_that_several_share_a_cable_denies_nobody() {
+    let node = NodeDescription { links: vec![declared("r1", Some("eth1"))], ..switch(0) };
+    let mut site = Site::of(config(), [node, host(0), host(1)]);
+    tell(&mut site, "s0", vec![port("eth1", &["h0 eth0"])]);
+    tell(&mut site, "h0", vec![at(0, &["s0 eth1"])]);
+    assert!(!joins(&site, "s0", "r1"), "a cable has one other end");
+    // A second voice: r1's machine, say, which tells the manager nothing.
+    tell(&mut site, "s0", vec![port("eth1", &["h0 eth0", "h1 eth0"])]);
+    assert!(joins(&site, "s0", "r1") && joins(&site, "s0", "r0"));
+    tell(&mut site, "s0", vec![port("eth1", &["h0 eth0"])]);
+    assert!(!joins(&site, "s0", "r1"), "it has gone");
+}
+
+#[test]
+fn a_port_that_is_down_has_no_cable_whatever_it_tells() {
+    let mut site = Site::new(1, 1);
+    tell(&mut site, "h0", vec![at(0, &["s0 eth1"])]);
+    tell(&mut site, "s0", vec![PortReport { is_up: false, ..port("eth1", &["h0 eth0"]) }]);
+    assert!(!joins(&site, "s0", "r0"));
+}
+
+#[test]
 fn what_a_node_says_of_another_whose_cables_all_lead_elsewhere_is_denied() {
     let node = NodeDescription { links: vec![declared("r0", None)], ..switch(0) };
     let mut site = Site::of(config(), [node, switch(1), host(0)]);
