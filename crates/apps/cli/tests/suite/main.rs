@@ -18,6 +18,7 @@ mod keys;
 mod layers;
 mod library;
 mod links;
+mod moved_cables;
 mod one_address;
 mod operate;
 mod ports;
