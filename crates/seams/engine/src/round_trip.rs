@@ -37,6 +37,8 @@ pub struct RoundTrip {
     backoff: u8,
     /// How long nothing has been answered, over time-outs in a row, since that was last the longest time-out.
     waited: Duration,
+    /// The newest packet that the peer has asked for since there was progress, or a time-out.
+    requested: Option<u64>,
 }
 
 /// The smoothed time and its mean deviation: SRTT and RTTVAR.
@@ -93,7 +95,7 @@ impl RoundTrip {
     /// All packets before `arrived` are acknowledged, which is news. Returns how long the answer took, if one was timed and the answer is known
     /// to be to what was sent once.
     pub fn acknowledged(&mut self, arrived: u64, now: Instant) -> Option<Duration> {
-        (self.backoff, self.waited) = (0, Duration::ZERO);
+        (self.backoff, self.waited, self.requested) = (0, Duration::ZERO, None);
         let timed = self.timed.take_if(|timed| timed.number < arrived).filter(|timed| !timed.is_held_up)?;
         let time = now.since(timed.sent);
         let learnt = match self.estimate {
@@ -122,6 +124,16 @@ impl RoundTrip {
         (time > Duration::ZERO).then_some(time)
     }
 
+    /// Whether a time-out begins anew, as the peer is there, and packet `number`, which it asks for, takes a round trip from now. What it
+    /// asks for once more does not put off the time-out of a packet that it does not know of, which nobody would ever ask for.
+    pub fn puts_off(&mut self, number: u64, now: Instant) -> bool {
+        let is_news = self.requested.is_none_or(|newest| newest < number);
+        if is_news && now > Instant::ZERO {
+            self.requested = Some(number);
+        }
+        is_news
+    }
+
     /// What was asked for tells how long answers take, too. An acknowledge may wait for others than the peer, where it is of a sum of
     /// several (EPIC 4.3), and a question is answered by the peer alone: the shorter of the two times tells when to ask. A peer that
     /// answers is there, which ends the doubling of time-outs.
@@ -147,6 +159,7 @@ impl RoundTrip {
         if let Some(timed) = &mut self.timed {
             timed.is_late = true;
         }
+        self.requested = None;
         self.waited += timeout;
         let is_long = self.waited >= longest;
         if is_long {
@@ -451,8 +464,12 @@ mod tests {
 
     #[test]
     fn a_clock_that_stands_still_leaves_no_trace() {
+        assert!(
+            [1, 1].map(|number| RoundTrip::default().puts_off(number, Instant::ZERO)).iter().all(|is| *is)
+        );
         for now in [Instant::ZERO, at(5)] {
             let mut round_trip = RoundTrip::default();
+            round_trip.puts_off(1, Instant::ZERO);
             round_trip.sent(0, now);
             round_trip.acknowledged(1, now);
             assert!(round_trip.expired(Instant::ZERO, FIRST, LONGEST));

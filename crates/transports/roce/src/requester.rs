@@ -352,8 +352,7 @@ impl Requester {
                         congestion.lost(count, self.sent, now);
                     }
                     self.again.insert(count, ());
-                    if self.retry_armed {
-                        // The peer is there, and what it asks for takes a round trip from now.
+                    if self.retry_armed && self.round_trip.puts_off(count, now) {
                         self.arm(config, out);
                     }
                 } else {

@@ -331,6 +331,14 @@ fn a_rank_that_asks_often_sends_what_it_is_asked_for() {
     }
 }
 
+/// Found among a million: a rank's first packet was lost, others asked for what it had sent behind, and each request put off its time-out.
+#[test]
+fn a_rank_that_is_asked_for_later_packets_finds_that_its_first_was_lost() {
+    for seed in [900_776, 947_471] {
+        seeded(seed);
+    }
+}
+
 #[test]
 fn one_seed() {
     let seed =

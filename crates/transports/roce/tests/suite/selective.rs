@@ -344,6 +344,23 @@ fn what_the_peer_asks_for_is_given_a_round_trip_before_the_time_out() {
     assert_eq!(retry(&bench), Some(Duration::from_micros(15)));
 }
 
+#[test]
+fn what_the_peer_asks_for_once_more_does_not_put_the_time_out_off() {
+    let mut bench = measured();
+    bench.transmit_all();
+    let puts_off = |bench: &mut Bench, packet| {
+        bench.out.armed.clear();
+        bench.nak(ALICE_PSN.plus(packet), NakCode::SequenceError);
+        retry(bench).is_some()
+    };
+    assert_eq!([4, 4, 3, 5].map(|packet| puts_off(&mut bench, packet)), [true, false, false, true]);
+    bench.fire(QueuePairTimer::Retry);
+    bench.transmit_all();
+    assert!(puts_off(&mut bench, 4), "after a time-out all is news");
+    bench.ack(ALICE_PSN.plus(4));
+    assert!(puts_off(&mut bench, 5), "after progress, too");
+}
+
 /// Go-back-N costs a window each time, and peers may be NICs: it waits for as long as it is told to.
 #[test]
 fn without_selective_reliability_the_time_out_is_as_configured() {
