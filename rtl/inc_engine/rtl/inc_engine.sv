@@ -13,6 +13,8 @@ module inc_engine #(
     parameter int RANKS = 16,
     parameter int INSIDE_F32 = 0,
     parameter int BREAKABLE = 0,
+    // Packets of a port that wait for their decisions.
+    parameter int QUEUE = 8,
     localparam int PortW = $clog2(PORTS)
 ) (
     input wire logic clk_i,
@@ -96,7 +98,8 @@ module inc_engine #(
     logic [511:0]      read_q;
 
     port_receiver #(
-        .MTU(MTU)
+        .MTU  (MTU),
+        .QUEUE(QUEUE)
     ) u_receiver (
         .clk_i,
         .rst_ni,

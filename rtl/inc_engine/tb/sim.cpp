@@ -6,6 +6,8 @@
 //   stall PERCENT                of cycles, in which a port takes no beat
 //   group RANKS EDGES PARENT WINDOW MTU PSN REPRODUCIBLE ENDS TOWARD [MUTATION]   a reset, and the group (the words of the engine's example `answers`)
 //   frame EDGE HEX [GAP]         a frame without frame check sequence; so many cycles after the one before it, whatever the pace
+//   wire BYTES                   that a port takes a cycle at most, of frames with what a wire adds; 0, as at first: a beat a cycle
+//   quiet CYCLES                 without anything after which a run ends, unless it is serial
 //   run                          runs what was told, until nothing has happened for long
 //
 // Frames of a run have numbers from 0. Answers of run: `refused N`, `lost N` at the entry; `done N REASON` in the order of decisions;
@@ -37,6 +39,9 @@ const char* const kMutations[] = {"-", "window-short", "no-duplicate-check", "ps
 // Cycles without anything, after which the next frame comes, or nothing more is expected of many at once; and those that a run may take at most without an end.
 constexpr int64_t kPause = 60, kQuiet = 400, kMost = 20'000'000;
 
+// Frame check sequence, preamble and gap.
+constexpr size_t kOverhead = 24;
+
 using sim::get, sim::set, sim::Bytes, sim::Words;
 
 struct Frame {
@@ -53,7 +58,7 @@ struct Told {
 struct Port {
   std::deque<Frame> waiting;
   size_t sent = 0;
-  int64_t first = 0;
+  int64_t first = 0, free_at = 0;
   // At the entry; behind it, not decided.
   std::deque<int> ending, pending;
   Bytes leaving;
@@ -66,7 +71,8 @@ struct Bench {
   std::vector<Told> told;
   std::mt19937_64 random{1};
   int64_t now = 0, active_at = 0;
-  int64_t low = 0, high = 0;
+  int64_t low = 0, high = 0, quiet = kQuiet;
+  size_t wire = 0;
   bool serial = false;
   uint32_t stall = 0;
 
@@ -124,7 +130,7 @@ struct Bench {
     top.rx_valid_i = 0;
     for (int p = 0; p < kPorts; p++) {
       Port& port = ports[p];
-      if (!port.waiting.empty()) {
+      if (!port.waiting.empty() && (port.sent > 0 || now >= port.free_at)) {
         const Frame& frame = port.waiting.front();
         const size_t count = std::min<size_t>(64, frame.bytes.size() - port.sent);
         uint8_t beat[64];
@@ -136,7 +142,10 @@ struct Bench {
         set(top.rx_valid_i, p, 1, 1);
         set(top.rx_last_i, p, 1, last);
         set(top.rx_bytes_i, 7 * p, 7, count);
-        if (port.sent == 0) port.first = now;
+        if (port.sent == 0) {
+          port.first = now;
+          if (wire > 0) port.free_at = now + static_cast<int64_t>((frame.bytes.size() + kOverhead + wire - 1) / wire);
+        }
         port.sent += count;
         if (last) {
           std::cout << "in " << frame.number << " " << port.first << " " << now << "\n";
@@ -201,7 +210,7 @@ struct Bench {
         begins += next < told.size() && told[next].gap >= 0 ? told[next].gap : pause;
         if (serial) break;
       }
-      if (next == told.size() && now > active_at + (serial ? kPause : kQuiet)) break;
+      if (next == told.size() && now > active_at + (serial ? kPause : quiet)) break;
       cycle();
     }
     if (now >= limit) std::cout << "fault no end\n";
@@ -225,6 +234,8 @@ int main() {
          bench.high = words.number();
        }},
       {"serial", [](Words&) { bench.serial = true; }},
+      {"wire", [](Words& words) { bench.wire = static_cast<size_t>(words.below(1 << 16)); }},
+      {"quiet", [](Words& words) { bench.quiet = words.number(); }},
       {"stall", [](Words& words) { bench.stall = static_cast<uint32_t>(words.below(100)); }},
       {"group", [](Words& words) { bench.group(words); }},
       {"frame", [](Words& words) {

@@ -19,7 +19,7 @@ class Lint(unittest.TestCase):
         self.lint(PORTS=2, INSIDE_F32=1)
 
     def test_parameters_out_of_range_stop_the_build(self) -> None:
-        for parameters in [{"PORTS": 1}, {"PORTS": 17}, {"SLOTS": 24}, {"SLOTS": 256}, {"MTU": 32}, {"MTU": 1000}, {"COLLECTIVES": 1}]:
+        for parameters in [{"PORTS": 1}, {"PORTS": 17}, {"SLOTS": 24}, {"SLOTS": 256}, {"MTU": 32}, {"MTU": 1000}, {"COLLECTIVES": 1}, {"QUEUE": 12}]:
             with self.assertRaisesRegex(AssertionError, "expected_", msg=f"{parameters}"):
                 self.lint(**parameters)
 

@@ -433,6 +433,7 @@ impl NodeArguments {
             transport,
             any_interface: self.any_interface,
             offload: self.tuning.transport == Transport::Verbs,
+            hardware: None,
             lose_sent: self.lose_sent,
             node: NodeOptions {
                 spin,
@@ -480,6 +481,9 @@ pub(crate) struct Switch {
     /// Each port serves one group at a time, as ports with buffers of their own do
     #[arg(long)]
     one_group_a_port: bool,
+    /// A simulator that `rtl/bench/simulators.py` built, to run what the switch would: groups that it cannot be in are refused
+    #[arg(long, value_name = "PROGRAM")]
+    hardware: Option<PathBuf>,
     /// Address to serve Prometheus metrics on, without TLS: best on loopback; the node prints it
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
@@ -505,6 +509,12 @@ impl Switch {
         let ports = self.ports.transport(&self.node.address, self.node.framing)?;
         let mut options = self.node.options(catalog, Role::Switch, memory)?;
         options.transport = ports.unwrap_or(options.transport);
+        if self.hardware.is_some() && options.offload {
+            return Err(Failure::Input(
+                "expected frames of the switch's own for --hardware, found --transport verbs; connections end at the RDMA device there: leave one of them out".to_string(),
+            ));
+        }
+        options.hardware = self.hardware;
         let NodeDescription { memory_unit, max_fan_in, one_group_a_port, designs, .. } =
             &mut options.description;
         if let Some(unknown) = self.offers.iter().find(|name| !designs.contains(*name)) {

@@ -8,8 +8,10 @@
 //! A room for tests alone: others name it among their `dev-dependencies`, and it knows none of them.
 
 mod guest;
+mod hardware;
 
 pub use guest::{guest_image, guest_tool};
+pub use hardware::hardware_simulator;
 use std::borrow::Cow;
 use std::fmt;
 use std::fs::OpenOptions;

@@ -2,9 +2,10 @@
 //! switch that it is in has found the group and the edge by the queue pair that a packet is for (LookupTable, first half).
 
 use crate::mode::Mode;
+use alloc::string::String;
 use alloc::vec::Vec;
 use quincunx_collective::Payload;
-use quincunx_design::{Datapath, DatapathSink, DatapathTimer};
+use quincunx_design::{Datapath, DatapathSink, DatapathTimer, Refusal};
 use quincunx_engine::Frame;
 use quincunx_units::Instant;
 use quincunx_wire::RoceHeader;
@@ -140,6 +141,17 @@ impl<P: Payload> Datapath<P> for IncEngine<P> {
                 let resend = (0..usize::from(self.edges)).map(resend_timer);
                 core::iter::once(ACKNOWLEDGE_TIMER).chain(resend).collect()
             }
+        }
+    }
+
+    fn told_to_hardware(&self) -> Result<String, Refusal> {
+        match &self.realisation {
+            Realisation::II(mode) => mode.told_to_hardware(),
+            Realisation::III(_) => Err(Refusal::new(
+                "a group in Mode-II",
+                "one in Mode-III",
+                "there is hardware for Mode-II alone",
+            )),
         }
     }
 

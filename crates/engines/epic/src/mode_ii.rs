@@ -13,10 +13,12 @@ mod gates;
 mod rewound;
 mod sender_acks;
 
+use alloc::format;
+use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 use quincunx_collective::Payload;
-use quincunx_design::DatapathSink;
+use quincunx_design::{DatapathSink, Refusal};
 use quincunx_engine::Frame;
 use quincunx_wire::{Aeth, NakCode, Operation, RoceHeader, Syndrome};
 
@@ -111,6 +113,31 @@ impl<P: Payload> ModeII<P> {
 
     pub(crate) fn buffer_bytes(&self) -> usize {
         self.pipe.buffer_bytes()
+    }
+
+    /// The group as `rtl/inc_engine` is told of it.
+    pub(crate) fn told_to_hardware(&self) -> Result<String, Refusal> {
+        let GroupConfig { ranks, mtu, window, initial_psn, parent, reproducible, .. } = &self.config;
+        let cannot = |found, key| {
+            Err(Refusal::new("a group that the hardware can be in", found, format!("set {key}=false")))
+        };
+        if self.config.selective {
+            return cannot("selective repeat", "group.selective");
+        }
+        if self.config.standard_verbs {
+            return cannot("ranks with standard queue pairs", "group.standard_verbs");
+        }
+        let parent = parent.map_or("-".to_string(), |edge| edge.to_string());
+        let toward: Vec<String> = self.config.toward.iter().map(usize::to_string).collect();
+        Ok(format!(
+            "group {ranks} {} {parent} {} {mtu} {} {} {} {}",
+            self.config.edges.len(),
+            u64::from(*window),
+            initial_psn.value(),
+            u8::from(*reproducible),
+            self.ends,
+            toward.join(","),
+        ))
     }
 
     pub(crate) fn handle_frame(

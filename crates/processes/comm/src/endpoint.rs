@@ -129,6 +129,7 @@ impl Endpoint {
             transport,
             any_interface: false,
             offload: false,
+            hardware: None,
             lose_sent: false,
             node: NodeOptions {
                 spin: options.spin.unwrap_or(NodeOptions::default().spin),

@@ -73,6 +73,7 @@ impl From<RuntimeError> for CommError {
             | RuntimeError::Node(_)
             | RuntimeError::Device(_)
             | RuntimeError::Control(_)
+            | RuntimeError::Hardware(_)
             | RuntimeError::Capture { .. } => Self::Endpoint(text),
         }
     }

@@ -4,6 +4,7 @@ use quincunx_collective::{Collective, Numbers};
 use quincunx_control::{Encapsulation, NodeDescription, Role};
 use quincunx_control_grpc::{Attachment, ClientConfig, ClientError, ControlClient, Managers, NodePaths};
 use quincunx_design::{AnyDesign, Catalog, ConnectionContext, GroupContext, Refusal};
+use quincunx_driver_hardware::ProgramError;
 use quincunx_driver_net::{AnyTransport, Node, NodeError, NodeOptions, TransportOptions};
 use quincunx_driver_verbs::DeviceError;
 use quincunx_engine::verbs::Failure;
@@ -17,6 +18,7 @@ use quincunx_wire::{Framing, QpNumber, RoceHeader};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use crate::codec::{ROCE_PORT, RoceCodec, share_at};
@@ -141,6 +143,8 @@ pub struct ProcessOptions {
     /// The node's queue pairs are those of the RDMA device at its address, by libibverbs, and not its own on that socket, which is not
     /// opened then. What they cannot do is refused group by group: of a switch all groups whose connections do not end there.
     pub offload: bool,
+    /// What a switch runs is simulated by this program, which was built of a block in `rtl/`. Groups that it cannot be in are refused.
+    pub hardware: Option<PathBuf>,
     /// A switch loses and doubles what it sends to ranks as it does what arrives.
     pub lose_sent: bool,
     /// How its node runs.
@@ -163,6 +167,9 @@ pub enum RuntimeError {
         /// What was given.
         found: &'static str,
     },
+    /// There is no hardware.
+    #[error(transparent)]
+    Hardware(#[from] ProgramError),
     /// A switch cannot have several cores.
     #[error(
         "expected one --address beside {found}, found several; each core receives at its own address, so start one switch a core"

@@ -1,6 +1,7 @@
 //! What runs in a switch that frames pass through: one group's part, frame by frame. Where connections end at the switch, a
 //! [`Program`](quincunx_engine::verbs::Program) runs there instead, above queue pairs.
 
+use crate::Refusal;
 use quincunx_collective::Payload;
 use quincunx_engine::Frame;
 use quincunx_units::{Duration, Instant};
@@ -80,6 +81,18 @@ pub trait Datapath<P: Payload> {
     /// All timers that may be armed, to be disarmed when the group is removed.
     fn timers(&self) -> alloc::vec::Vec<DatapathTimer> {
         alloc::vec::Vec::new()
+    }
+
+    /// The line by which simulated hardware that does the same is told of this group, before its first packet (`rtl/bench/sim.h`).
+    ///
+    /// # Errors
+    /// If there is none, or it cannot do what the group wants.
+    fn told_to_hardware(&self) -> Result<alloc::string::String, Refusal> {
+        Err(Refusal::new(
+            "a group whose switch there is hardware for",
+            "another one",
+            "start the switch without --hardware, or choose a design with a block in rtl/",
+        ))
     }
 
     /// Bytes of payload and degree buffers in use (EPIC F.3).

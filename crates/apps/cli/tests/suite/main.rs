@@ -8,6 +8,7 @@ mod cores;
 mod demo;
 mod doctor;
 mod explain;
+mod hardware;
 mod hostile;
 mod imports;
 mod inputs;

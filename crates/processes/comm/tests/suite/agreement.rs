@@ -192,6 +192,7 @@ fn switch(manager: SocketAddr) -> ProcessOptions {
         transport: TransportOptions::Udp(UdpOptions::default()),
         any_interface: false,
         offload: false,
+        hardware: None,
         lose_sent: false,
         node: NodeOptions::default(),
         capture: None,

@@ -36,6 +36,7 @@ fn process(manager: SocketAddr, description: NodeDescription) -> ProcessOptions 
         transport: TransportOptions::Udp(UdpOptions::default()),
         any_interface: false,
         offload: false,
+        hardware: None,
         lose_sent: false,
         node: NodeOptions::default(),
         capture: None,

@@ -4,7 +4,8 @@
 use quincunx_collective::Numbers;
 use quincunx_control::ProbePaths;
 use quincunx_control_grpc::NodePaths;
-use quincunx_design::{AnyDesign, GroupContext, Peer, Refusal};
+use quincunx_design::{AnyDesign, GroupContext, Peer, Refusal, SwitchPart};
+use quincunx_driver_hardware::{Block, Pace, SimulatedDatapath};
 use quincunx_driver_net::{AnyTransport, NodeOptions, Statistics, Waker};
 use quincunx_engine::Engine as _;
 use quincunx_network::FaultRates;
@@ -14,6 +15,7 @@ use quincunx_units::{ByteCount, Probability};
 use quincunx_wire::QpNumber;
 use quincunx_wire::grh::gid_of;
 use std::net::SocketAddr;
+use std::path::Path;
 
 use crate::codec::ROCE_PORT;
 use crate::drops::{KernelDrops, named, with_ports};
@@ -31,6 +33,9 @@ pub(super) enum SwitchNode {
 impl SwitchNode {
     pub(super) fn open(options: &ProcessOptions) -> Result<Self, RuntimeError> {
         let Ok(engine) = Switch::<Numbers>::new(());
+        if let Some(program) = &options.hardware {
+            Block::check(program)?;
+        }
         Ok(match options.offload {
             true => Self::Offloaded(Box::new(OffloadedNode::open(engine, options.description.address)?)),
             false => Self::Socket(Box::new(open(engine, options)?)),
@@ -144,7 +149,11 @@ impl SwitchNode {
         };
         let bound = Bound::new(node, context, options.any_interface)?;
         let group = switch_group(design, context, None, |connection| bound.port(connection))?;
-        let group = SwitchGroup { tells_beginnings: true, ..group };
+        let part = match &options.hardware {
+            Some(program) => simulated(program, &group.part, context)?,
+            None => group.part,
+        };
+        let group = SwitchGroup { tells_beginnings: true, part, ..group };
         // Between the ends of what passes, the switch hands on what is not for the group, such as acknowledges.
         let own = node.local().ip();
         let ends = context.connections.iter().filter(|connection| connection.local.ip != own);
@@ -175,6 +184,25 @@ impl SwitchNode {
             _ => Counted { dropped, ..Counted::default() },
         }
     }
+}
+
+/// Hardware in the place of what a switch would run.
+fn simulated(
+    program: &Path,
+    part: &SwitchPart<Numbers>,
+    context: &GroupContext,
+) -> Result<SwitchPart<Numbers>, Refusal> {
+    let SwitchPart::Datapath(datapath) = part else {
+        return Err(Refusal::new(
+            "a group whose frames are for the switch",
+            context.design.as_str(),
+            "start the switch without --hardware, or choose a design with a block in rtl/",
+        ));
+    };
+    let group = datapath.told_to_hardware()?;
+    let block = Block::begin(program, &group, Pace::AtOnce).map_err(|error| Refusal::of(&error))?;
+    let ends = context.connections.iter().map(|connection| (connection.local, connection.remote)).collect();
+    Ok(SwitchPart::Datapath(Box::new(SimulatedDatapath::new(block, ends, datapath.buffer_bytes()))))
 }
 
 /// Has frames to the ranks of a group meet the faults that arriving ones meet.

@@ -103,6 +103,7 @@ impl Site {
             transport: TransportOptions::Ports(ports),
             any_interface: false,
             offload: false,
+            hardware: None,
             lose_sent: false,
             node: NodeOptions::default(),
             capture: None,

@@ -3,14 +3,16 @@
 
 mod stand_in;
 
+use std::path::Path;
+
 use quincunx_cluster::Ports;
 use quincunx_collective::{Collective, Rank};
 use quincunx_conformance::{DRIVERS, Run, Trial, run_in_virtual_time, run_on_sockets};
 use quincunx_design::FabricKind;
 use quincunx_designs::CATALOG;
-use quincunx_needs::need;
+use quincunx_needs::{hardware_simulator, need};
 
-use stand_in::{Simulator, StandIn};
+use stand_in::StandIn;
 
 /// A packet a message, four on their way: the window of the hardware that is simulated.
 fn trial(fabric: &str, collective: Collective, seed: u64) -> Trial {
@@ -20,7 +22,7 @@ fn trial(fabric: &str, collective: Collective, seed: u64) -> Trial {
     Trial { seed, ..trial }
 }
 
-fn with_hardware(simulator: &Simulator, trial: &Trial) -> Run {
+fn with_hardware(simulator: &Path, trial: &Trial) -> Run {
     run_in_virtual_time(trial, &|cluster, node| StandIn::at(simulator, cluster, node, Ports::Links, "-"))
         .unwrap_or_else(|error| panic!("hardware: {error}: {trial:?}"))
 }
@@ -31,7 +33,7 @@ fn with_ours(trial: &Trial) -> Run {
 }
 
 /// Answers and requests, each in order: the hardware, as the switch of ours, says nothing of how they fall between each other.
-fn hold(simulator: &Simulator, trial: &Trial) {
+fn hold(simulator: &Path, trial: &Trial) {
     let (expected, found) = (with_ours(trial), with_hardware(simulator, trial));
     assert_eq!(found.outputs, trial.expected(), "it is wrong: {trial:?}");
     assert_eq!(found.lost(trial), expected.lost(trial), "other frames are lost: {trial:?}");
@@ -40,7 +42,7 @@ fn hold(simulator: &Simulator, trial: &Trial) {
 
 #[test]
 fn ranks_around_hardware_send_and_get_what_they_do_around_our_switch() {
-    let simulator = need!(Simulator::build());
+    let simulator = need!(hardware_simulator());
     let rooted = |root| [Collective::Reduce { root: Rank(root) }, Collective::Broadcast { root: Rank(root) }];
     for collective in [Collective::AllReduce, Collective::Barrier].into_iter().chain(rooted(1)) {
         hold(&simulator, &trial("star-3", collective, 1));
@@ -55,7 +57,7 @@ type Fault = fn(Trial) -> Trial;
 
 #[test]
 fn what_is_lost_or_doubled_on_any_way_is_repaired_alike() {
-    let simulator = need!(Simulator::build());
+    let simulator = need!(hardware_simulator());
     let faults: [Fault; 5] = [
         |trial| trial.losing("host-1", "switch-0", &[0]),
         |trial| trial.losing("host-1", "switch-0", &[1, 3]),
@@ -73,7 +75,7 @@ fn what_is_lost_or_doubled_on_any_way_is_repaired_alike() {
 
 #[test]
 fn ranks_on_sockets_get_from_hardware_what_they_get_from_our_switch() {
-    let simulator = need!(Simulator::build());
+    let simulator = need!(hardware_simulator());
     for (fabric, length) in [("star-8", 32), ("star-3", 10 * 32 + 16)] {
         let trial = trial(fabric, Collective::AllReduce, 6).of_length(length);
         let found = run_on_sockets(&trial, &|cluster, node| {
@@ -88,7 +90,7 @@ fn ranks_on_sockets_get_from_hardware_what_they_get_from_our_switch() {
 
 #[test]
 fn hardware_that_breaks_a_rule_is_told_from_one_that_does_not() {
-    let simulator = need!(Simulator::build());
+    let simulator = need!(hardware_simulator());
     let trial = trial("star-2", Collective::AllReduce, 5).doubling("host-1", "switch-0", 2);
     let broken = run_in_virtual_time(&trial, &|cluster, node| {
         StandIn::at(&simulator, cluster, node, Ports::Links, "no-duplicate-check")

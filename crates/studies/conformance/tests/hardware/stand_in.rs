@@ -1,51 +1,20 @@
 //! What stands where nodes are: hosts of ours, and in the switch's place a simulator that is told lines (`rtl/bench/sim.h`).
 
 use std::hash::{Hash, Hasher};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::IpAddr;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::path::Path;
 use std::ptr;
 use std::sync::{Arc, Mutex};
 
 use quincunx_cluster::{Cluster, NodeIndex, Ports};
 use quincunx_collective::Numbers;
-use quincunx_design::Peer;
+use quincunx_design::SwitchPart;
+use quincunx_driver_hardware::{Block, Happened, Pace};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
-use quincunx_needs::{Missing, program};
-use quincunx_nodes::{Node, NodeCommand, NodeDrop, NodeEvent, NodeKind, NodeRejected, NodeTimer};
-use quincunx_units::{Duration, Instant};
-use quincunx_wire::{
-    Endpoint, Envelope, MacAddress, QpNumber, RoceHeader, emit_frame, frame_length, parse_frame,
+use quincunx_nodes::{
+    Node, NodeCommand, NodeDrop, NodeEvent, NodeKind, NodeRejected, NodeTimer, SwitchGroup, switch_group,
 };
-
-/// The shape that the benches build, too: eight ports, twice four packets.
-const BLOCK: [&str; 7] =
-    ["inc_engine", "PORTS=8", "SLOTS=8", "MTU=1024", "BREAKABLE=1", "INSIDE_F32=0", "RANKS=16"];
-
-/// Where the simulator's program is.
-pub(crate) struct Simulator(PathBuf);
-
-impl Simulator {
-    /// Builds it, if its sources have changed.
-    ///
-    /// # Errors
-    /// If the machine has not what that takes.
-    pub(crate) fn build() -> Result<Self, Missing> {
-        for (name, package) in [("verilator", "verilator"), ("g++", "g++"), ("python3", "python3")] {
-            program(name, package)?;
-        }
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
-        let built = Command::new("python3")
-            .arg("rtl/bench/simulators.py")
-            .args(BLOCK)
-            .current_dir(root)
-            .output()
-            .unwrap();
-        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-        Ok(Self(String::from_utf8(built.stdout).unwrap().trim().into()))
-    }
-}
+use quincunx_units::{Duration, Instant};
+use quincunx_wire::{Endpoint, RoceHeader};
 
 /// A node of ours, or hardware.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -56,13 +25,7 @@ pub(crate) enum StandIn {
 
 impl StandIn {
     /// A host, or hardware that may break a rule: `-` for none.
-    pub(crate) fn at(
-        simulator: &Simulator,
-        cluster: &Cluster,
-        node: NodeIndex,
-        ports: Ports,
-        rule: &str,
-    ) -> Self {
+    pub(crate) fn at(simulator: &Path, cluster: &Cluster, node: NodeIndex, ports: Ports, rule: &str) -> Self {
         match cluster.kind(node) {
             NodeKind::Host => Self::new(NodeKind::Host).unwrap(),
             NodeKind::Switch => Self::Hardware(Arc::new(Hardware::at(simulator, cluster, node, ports, rule))),
@@ -81,7 +44,7 @@ struct Edge {
 #[derive(Debug)]
 pub(crate) struct Hardware {
     edges: Vec<Edge>,
-    process: Mutex<Process>,
+    block: Mutex<Block>,
 }
 
 /// One is like no other, whatever its state.
@@ -100,90 +63,34 @@ impl Hash for Hardware {
 }
 
 impl Hardware {
-    /// At the root of a tree, with ranks at all edges.
-    fn at(simulator: &Simulator, cluster: &Cluster, node: NodeIndex, ports: Ports, rule: &str) -> Self {
-        let context = cluster.context(node).unwrap();
-        let mut toward = vec![0; usize::from(context.ranks)];
-        let mut edges = Vec::new();
-        for (edge, connection) in context.connections.iter().enumerate() {
-            let Peer::Rank(rank) = connection.peer else { panic!("expected a rank at each edge") };
-            toward[rank.index()] = edge;
-            let port = match ports {
-                Ports::Links => cluster.port(node, cluster.node_of(&connection.peer)).unwrap(),
-                Ports::Socket => 0,
-            };
-            edges.push(Edge { port: PortId(port), local: connection.local, remote: connection.remote });
-        }
-        let toward: Vec<String> = toward.iter().map(usize::to_string).collect();
-        let mut process = Process::start(simulator);
-        let [count, ends] = [edges.len(), (1 << edges.len()) - 1];
-        let (ranks, psn) = (context.ranks, context.initial_psn.value());
-        process.ask("serial");
-        process.ask(&format!("group {ranks} {count} - 4 32 {psn} 1 {ends} {} {rule}", toward.join(",")));
-        Self { edges, process: Mutex::new(process) }
+    /// In the place of a datapath, with a rule that it breaks; told of the group as that says.
+    fn at(simulator: &Path, cluster: &Cluster, node: NodeIndex, ports: Ports, rule: &str) -> Self {
+        let (design, context) = (cluster.design().unwrap(), cluster.context(node).unwrap());
+        let group: SwitchGroup<Numbers> = switch_group(design, context, None, |_| PortId(0)).unwrap();
+        let SwitchPart::Datapath(datapath) = group.part else { panic!("expected a datapath") };
+        let port = |peer| match ports {
+            Ports::Links => cluster.port(node, cluster.node_of(peer)).unwrap(),
+            Ports::Socket => 0,
+        };
+        let edges = context.connections.iter().map(|connection| Edge {
+            port: PortId(port(&connection.peer)),
+            local: connection.local,
+            remote: connection.remote,
+        });
+        let group = format!("{} {rule}", datapath.told_to_hardware().unwrap());
+        let block = Block::begin(simulator, &group, Pace::Serial).unwrap();
+        Self { edges: edges.collect(), block: Mutex::new(block) }
     }
 
     /// What leaves for a frame, by edge.
-    fn hear(&self, edge: usize, header: &RoceHeader, payload: &[u8]) -> Vec<(usize, Vec<u8>)> {
-        let header = RoceHeader {
-            source: neighbour(Some(edge)),
-            destination: neighbour(None),
-            destination_qp: QpNumber::new(0x100 + edge as u32),
-            ..*header
+    fn hear(&self, edge: usize, header: &RoceHeader, payload: &[u8]) -> Vec<(usize, RoceHeader, Vec<u8>)> {
+        let mut block = self.block.lock().unwrap();
+        block.tell(edge as u16, header, payload);
+        let left = |one| match one {
+            Happened::Left { edge, header, payload } => Some((usize::from(edge), header, payload)),
+            Happened::Dropped { .. } => None,
         };
-        let mut bytes = vec![0; frame_length(&header.operation, payload.len())];
-        let envelope =
-            Envelope::new(MacAddress([2, 0, 0, 0, 0, edge as u8 + 1]), MacAddress([2, 0, 0, 0, 0, 254]));
-        emit_frame(&envelope, &header, payload, &mut bytes);
-        let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        let mut process = self.process.lock().unwrap();
-        process.ask(&format!("frame {edge} {digits}"));
-        let answers = process.ask("run");
-        let outs = answers.iter().filter_map(|answer| answer.strip_prefix("out "));
-        let read = |out: &str| {
-            let words: Vec<&str> = out.split(' ').collect();
-            let byte = |at| u8::from_str_radix(&words[3][at..at + 2], 16).unwrap();
-            (words[0].parse().unwrap(), (0..words[3].len()).step_by(2).map(byte).collect())
-        };
-        outs.map(read).collect()
-    }
-}
-
-/// Who is at an edge for the simulator; the switch, if there is none.
-fn neighbour(edge: Option<usize>) -> IpAddr {
-    IpAddr::from([10, 0, 0, edge.map_or(254, |edge| edge as u8 + 1)])
-}
-
-#[derive(Debug)]
-struct Process {
-    child: Child,
-    told: ChildStdin,
-    says: BufReader<ChildStdout>,
-}
-
-impl Process {
-    fn start(simulator: &Simulator) -> Self {
-        let mut child =
-            Command::new(&simulator.0).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let (told, says) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        Self { child, told, says: BufReader::new(says) }
-    }
-
-    /// The lines that answer one.
-    fn ask(&mut self, line: &str) -> Vec<String> {
-        writeln!(self.told, "{line}").unwrap();
-        let answers = self.says.by_ref().lines().map(Result::unwrap);
-        let answers: Vec<String> = answers.take_while(|answer| !answer.starts_with("end")).collect();
-        let is_wrong = |answer: &&String| answer.starts_with("error") || answer.starts_with("fault");
-        assert_eq!(answers.iter().find(is_wrong), None, "{line}");
-        answers
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        block.run().unwrap().into_iter().filter_map(left).collect()
     }
 }
 
@@ -215,8 +122,7 @@ impl Engine for StandIn {
                 // Over which edge it has come its queue pair says.
                 let qp = frame.header.destination_qp;
                 let edge = hardware.edges.iter().position(|edge| edge.local.qp == qp).unwrap();
-                for (edge, bytes) in hardware.hear(edge, frame.header, frame.payload) {
-                    let (_, header, payload) = parse_frame(&bytes).unwrap();
+                for (edge, header, payload) in hardware.hear(edge, frame.header, frame.payload) {
                     let Edge { port, local, remote } = &hardware.edges[edge];
                     let header = RoceHeader {
                         source: local.ip,
@@ -224,7 +130,7 @@ impl Engine for StandIn {
                         destination_qp: remote.qp,
                         ..header
                     };
-                    out.transmit(*port, Frame { header: &header, payload });
+                    out.transmit(*port, Frame { header: &header, payload: &payload });
                 }
             }
         }

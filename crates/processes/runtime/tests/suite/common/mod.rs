@@ -148,6 +148,7 @@ pub fn rank_process(manager: SocketAddr, number: u16) -> ProcessOptions {
         transport: TransportOptions::Udp(UdpOptions::default()),
         any_interface: false,
         offload: false,
+        hardware: None,
         lose_sent: false,
         node: NodeOptions::default(),
         capture: None,
