@@ -83,7 +83,7 @@ package inc_engine_pkg;
     reduction_t  reduction;
     // Bytes of an element less one: lengths have none of these bits.
     logic [1:0]  grain;
-    // A confirmation carries no data.
+    // A confirmation carries no data, nor a Barrier of what the hardware cannot add up.
     logic        empty;
     logic [12:0] packets;
   } control_t;
@@ -127,6 +127,11 @@ package inc_engine_pkg;
       control_of.reduction = '{op: OpOr, data_type: TypeI32};
     end else begin
       control_of.valid = word[29:27] < 3'd3 && word[26:25] == 2'd0;
+      // A Barrier has no numbers: it need not be known how they would add up.
+      if (!control_of.valid && word[31:30] == AllReduce && word[20] && word[12:0] == '0) begin
+        control_of.valid = defined(word[29:27], word[26:23]);
+        control_of.empty = 1'b1;
+      end
     end
   endfunction
 

@@ -6,13 +6,16 @@ import unittest
 
 import inc_build
 import rtl_tools
-from inc_bench import Run, Step, hold, random_cases, simulate
+from inc_bench import ACKNOWLEDGE, Run, Step, hold, random_cases, simulate
 from inc_frames import ALL_REDUCE, SEND_MIDDLE, SEND_ONLY_IMMEDIATE, frame
 
 LONG = os.environ.get("INC_ENGINE_LONG") == "1"
 SEED = int(os.environ.get("INC_ENGINE_SEED", "7"))
 # Frames that are far apart, close, and as close as ports allow; ports that take every beat, and that rest.
 SETTINGS = (["pace 8 30", "stall 0"], ["pace 4 8", "stall 30"], ["pace 0 3", "stall 0"])
+
+# Of an AllReduce: a Barrier.
+BARRIER = 1 << 20
 
 
 def run_all(program, told: list[list[Step]]) -> list[tuple[list[Step], Run]]:
@@ -45,6 +48,26 @@ class Random(unittest.TestCase):
         ((_, run),) = run_all(inc_build.EIGHT.simulator(), [case])
         self.assertEqual(len(run.left), 8)
         hold(self, case, run)
+
+    def test_a_barrier_of_any_type_passes_as_it_has_no_numbers(self) -> None:
+        # All sums, and what is not defined, of each of the sixteen types; a bit beside a Barrier's is no Barrier.
+        words = [BARRIER | data_type << 23 for data_type in range(16)] + [6 << 27 | BARRIER | 10 << 23, 7 << 27 | BARRIER | 10 << 23]
+        case = [Step("group 2 2 - 4 64 0 0 3 0,1")]
+        number = 0
+        for word in words:
+            case += [Step(f"frame {edge} {frame(edge, number, SEND_ONLY_IMMEDIATE, word=word)}") for edge in (0, 1)]
+            number += word >> 23 & 15 != 15 and word >> 27 != 7
+            if number % 4 == 0:
+                case += [Step(f"frame {edge} {frame(edge, number - 1, ACKNOWLEDGE, word=0x1F << 24)}") for edge in (0, 1)]
+        ((_, run),) = run_all(inc_build.EIGHT.simulator(), [case])
+        hold(self, case, run)
+        self.assertEqual([reason for _, reason in run.decided].count("malformed"), 4)
+
+    def test_a_barrier_of_another_type_carries_no_numbers(self) -> None:
+        told = [frame(0, 0, SEND_ONLY_IMMEDIATE, bytes(8), BARRIER | data_type << 23) for data_type in (10, 0)]
+        case = [Step("group 2 2 - 4 64 0 0 3 0,1"), *(Step(f"frame 0 {each}") for each in told)]
+        ((_, run),) = run_all(inc_build.EIGHT.simulator(), [case])
+        self.assertEqual([reason for _, reason in run.decided], ["malformed", "accepted"])
 
     def test_packets_of_one_number_and_several_lengths_are_decided_one_by_one(self) -> None:
         begin = [frame(edge, 0, SEND_ONLY_IMMEDIATE, word=ALL_REDUCE | 1) for edge in range(8)]
