@@ -13,9 +13,8 @@ use quincunx_netreduce::{
 };
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::netreduce::{LENGTH, NetReduceHeader, PAYLOAD};
-use quincunx_wire::{EthernetRepr, MacAddress, Operation, Psn, QpNumber, Reth, RoceHeader, v1};
+use quincunx_wire::{EthernetRepr, Gid, MacAddress, Operation, Psn, QpNumber, Reth, RoceHeader, v1};
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 
 const PORTS: u16 = 4;
 
@@ -81,7 +80,7 @@ fn mac(rank: u8) -> MacAddress {
 fn frame(port: u8, event: [u8; 5], psn: u32) -> Vec<u8> {
     let [kind, rank, ahead, message, spoil] = event;
     let to = (port + 1 + rank % 3) % 4;
-    let ip = |host| IpAddr::from([10, 0, 0, host]);
+    let ip = |host| Gid::from([10, 0, 0, host]);
     let psn = Psn::new(psn).plus(u32::from(ahead)).minus(128);
     let header = RoceHeader::new(ip(port), ip(to), queue_pair(rank), psn, operation(kind >> 2));
     let mut payload = vec![port; PAYLOAD];

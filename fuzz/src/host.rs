@@ -11,7 +11,7 @@ use quincunx_nodes::{Host, HostCommand, HostEvent, HostGroup};
 use quincunx_ring::{Algorithm, Config, HostProgram};
 use quincunx_roce::{QueuePairConfig, Reliability};
 use quincunx_units::{ByteCount, Duration, Instant, Messages, Packets};
-use quincunx_wire::{Endpoint, Operation, Position, Psn, QpNumber, RoceHeader};
+use quincunx_wire::{Endpoint, Gid, Operation, Position, Psn, QpNumber, RoceHeader};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -20,7 +20,7 @@ type Node = Host<Numbers>;
 const PORT: PortId = PortId(0);
 const GROUP: GroupId = GroupId(1);
 const FIRST: Psn = Psn::new(0xff_fffd);
-const HOST: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+const HOST: Gid = Gid::of(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
 
 /// A rank under test, and what its owner knows of it.
 struct Bench {
@@ -90,7 +90,7 @@ fn group(input: &mut Input<'_>) -> (HostGroup<Numbers>, u16) {
     };
     let queue_pair = |index: usize| QueuePairConfig {
         local: Endpoint { ip: HOST, qp: QpNumber::new(0x100 + index as u32) },
-        remote: Endpoint { ip: IpAddr::from([10, 0, 1, index as u8 + 1]), qp: QpNumber::new(0x11) },
+        remote: Endpoint { ip: Gid::from([10, 0, 1, index as u8 + 1]), qp: QpNumber::new(0x11) },
         mtu: MTU,
         send_psn: FIRST,
         expected_psn: FIRST,

@@ -3,19 +3,19 @@
 //! Noise would nearly always end at the invariant CRC, so the target puts a right one at the end before it parses.
 
 use quincunx_wire::ip::IpRepr;
-use quincunx_wire::{ParseError, UdpPath, datagram_length, emit_datagram, icrc, parse_datagram, udp};
+use quincunx_wire::{Gid, ParseError, UdpPath, datagram_length, emit_datagram, icrc, parse_datagram, udp};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const OVER_V4: UdpPath = UdpPath {
-    source: IpAddr::V4(Ipv4Addr::new(127, 0, 0, 1)),
-    destination: IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)),
+    source: Gid::of(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 1))),
+    destination: Gid::of(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2))),
     source_port: 4791,
     traffic_class: 0,
 };
 
 const OVER_V6: UdpPath = UdpPath {
-    source: IpAddr::V6(Ipv6Addr::LOCALHOST),
-    destination: IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2)),
+    source: Gid::of(IpAddr::V6(Ipv6Addr::LOCALHOST)),
+    destination: Gid::of(IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2))),
     ..OVER_V4
 };
 

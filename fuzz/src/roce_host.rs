@@ -7,7 +7,7 @@ use quincunx_engine::verbs::{Completion, ReceiveRequest, RegionId, SendRequest, 
 use quincunx_engine::{Engine, PortId};
 use quincunx_roce::{QueuePairConfig, Reliability, RoceCommand, RoceEvent, RoceHost};
 use quincunx_units::{Duration, Instant, Packets};
-use quincunx_wire::{Endpoint, Operation, Psn, QpNumber, RoceHeader};
+use quincunx_wire::{Endpoint, Gid, Operation, Psn, QpNumber, RoceHeader};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -15,8 +15,10 @@ type Host = RoceHost<Numbers>;
 
 const PORT: PortId = PortId(0);
 const FIRST: Psn = Psn::new(0xff_fffd);
-const LOCAL: Endpoint = Endpoint { ip: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), qp: QpNumber::new(0x11) };
-const REMOTE: Endpoint = Endpoint { ip: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), qp: QpNumber::new(0x12) };
+const LOCAL: Endpoint =
+    Endpoint { ip: Gid::of(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1))), qp: QpNumber::new(0x11) };
+const REMOTE: Endpoint =
+    Endpoint { ip: Gid::of(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2))), qp: QpNumber::new(0x12) };
 
 /// Bytes of the region that is there from the start.
 const REGION: usize = 64;

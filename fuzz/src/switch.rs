@@ -10,10 +10,10 @@ use quincunx_engine::{Engine, PortId};
 use quincunx_epic::{Epic, EpicParams, EpicSwitch, GroupParams};
 use quincunx_nodes::{Switch, SwitchCommand, SwitchGroup, switch_group};
 use quincunx_units::{ByteCount, Duration, Instant, Messages, Packets};
-use quincunx_wire::{Endpoint, Operation, Position, Psn, QpNumber, RoceHeader};
+use quincunx_wire::{Endpoint, Gid, Operation, Position, Psn, QpNumber, RoceHeader};
 use std::net::{IpAddr, Ipv4Addr};
 
-const SWITCH: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 1, 1));
+const SWITCH: Gid = Gid::of(IpAddr::V4(Ipv4Addr::new(10, 0, 1, 1)));
 const GROUP: GroupId = GroupId(1);
 const FIRST: Psn = Psn::new(0xff_fffd);
 
@@ -182,7 +182,7 @@ fn context(
     let group = GroupParams { transport, reproducible, ..GroupParams::default() };
     let connection = |edge: u16| ConnectionContext {
         local: Endpoint { ip: SWITCH, qp: QpNumber::new(0x100 + u32::from(edge)) },
-        remote: Endpoint { ip: IpAddr::from([10, 0, 0, edge as u8 + 1]), qp: QpNumber::new(0x11) },
+        remote: Endpoint { ip: Gid::from([10, 0, 0, edge as u8 + 1]), qp: QpNumber::new(0x11) },
         peer: if Some(edge) == parent {
             quincunx_design::Peer::Switch("parent".into())
         } else {

@@ -17,8 +17,7 @@ use quincunx_runtime::{
 };
 use quincunx_sockets::{PacketKind, UdpOptions};
 use quincunx_units::{BitRate, ByteCount, Duration, Probability};
-use quincunx_wire::Framing;
-use quincunx_wire::grh::gid_of;
+use quincunx_wire::{Framing, Gid};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::collections::BTreeMap;
@@ -382,8 +381,7 @@ impl NodeArguments {
             ));
         }
         // Each node has its own fates.
-        let [.., a, b, c, d] = gid_of(address).octets();
-        let seed = seed ^ u64::from(u32::from_be_bytes([a, b, c, d])) << 32;
+        let seed = seed ^ u64::from(Gid::of(address).to_bits() as u32) << 32;
         // Those whose frames it would understand.
         let designs = catalog.above_queue_pairs().filter(|design| design.about().framing == self.framing);
         let transport = match (transport, self.framing, role) {

@@ -25,6 +25,8 @@ impl FromStr for NodeAddress {
             None => (text, None),
         };
         let ip: IpAddr = ip.parse().map_err(|_| format!("expected an IP address, found \"{ip}\"; write it like 10.0.0.9 or fd00::9, without brackets or port"))?;
+        // What it would be on the wire: an IPv4 address.
+        let ip = ip.to_canonical();
         if let IpAddr::V6(link_local) = ip
             && link_local.is_unicast_link_local()
         {

@@ -20,11 +20,10 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use quincunx_wire::{
-    Operation, Psn, QpNumber, RoceHeader, SharedPayload, UdpPath, datagram_length, emit_datagram,
+    Gid, Operation, Psn, QpNumber, RoceHeader, SharedPayload, UdpPath, datagram_length, emit_datagram,
     emit_shared_datagram, parse_datagram,
 };
 use std::hint::black_box;
-use std::net::IpAddr;
 
 /// The masked headers that stand before the payload.
 const PREFIX: [u8; 48] = [0x5a; 48];
@@ -62,7 +61,7 @@ fn crates(criterion: &mut Criterion) {
 /// Whole datagrams.
 fn datagrams(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("datagram");
-    let (source, destination) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([127, 0, 0, 2]));
+    let (source, destination) = (Gid::from([127, 0, 0, 1]), Gid::from([127, 0, 0, 2]));
     let header = RoceHeader::new(source, destination, QpNumber::new(17), Psn::new(1), Operation::WriteMiddle);
     let path = UdpPath { source, destination, source_port: header.source_port, traffic_class: 0 };
     for size in SIZES {

@@ -15,11 +15,10 @@ use quincunx_wire::flit::{
 use quincunx_wire::lldp::{LONGEST_FRAME, LldpFrame, LldpId};
 use quincunx_wire::netreduce::{NetReduceHeader, PAYLOAD};
 use quincunx_wire::{
-    Aeth, EthernetRepr, MacAddress, Operation, Psn, QpNumber, Reth, RoceHeader, Syndrome, headers_below_bth,
-    parse_frame, v1,
+    Aeth, EthernetRepr, Gid, MacAddress, Operation, Psn, QpNumber, Reth, RoceHeader, Syndrome,
+    headers_below_bth, parse_frame, v1,
 };
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 
 fn main() -> std::io::Result<()> {
     for capture in ["rxe", "rxe-rc-send", "rxe-ipv6"] {
@@ -95,7 +94,7 @@ fn for_aggregation() -> Vec<(RoceHeader, Vec<u8>)> {
         Operation::WriteLastImmediate(7),
         Operation::Acknowledge(ack),
     ];
-    let (source, destination) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+    let (source, destination) = (Gid::from([10, 0, 0, 1]), Gid::from([10, 0, 0, 2]));
     let nccl = NetReduceHeader { message: 0, rank: 0, frames: 4, elements: 1019, collective: 0 }.to_bytes();
     let frame = |(number, operation): (u32, Operation)| {
         let header = RoceHeader::new(source, destination, QpNumber::new(0x11), Psn::new(number), operation);

@@ -22,6 +22,11 @@ pub enum ParseError {
     /// A sender of one IP family and a receiver of the other.
     #[error("expected two addresses of one IP family, found IPv4 and IPv6: name both ends by the same")]
     TwoFamilies,
+    /// An IPv4 address in an IPv6 header, where there is none to be.
+    #[error(
+        "expected IPv6 addresses in an IPv6 header, found ::ffff:a.b.c.d: send what is for IPv4 over IPv4"
+    )]
+    MappedAddress,
     /// A fragment: RoCE datagrams travel whole.
     #[error("expected a whole IP datagram, found a fragment: the path's MTU is too small")]
     Fragment,

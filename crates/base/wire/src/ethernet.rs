@@ -14,10 +14,8 @@
 //! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //! ```
 
-use crate::ParseError;
 use crate::field::{bytes_at, put, u16_at};
-use crate::grh::gid_of;
-use core::net::IpAddr;
+use crate::{Gid, ParseError};
 
 /// Bytes of the header.
 pub const LENGTH: usize = 14;
@@ -40,8 +38,8 @@ pub struct EthernetView<'a>(&'a [u8; LENGTH]);
 
 impl MacAddress {
     /// A locally administered address that shows the last four bytes of an IP address: for who does not know the real one.
-    pub const fn showing(address: IpAddr) -> Self {
-        let [.., a, b, c, d] = gid_of(address).octets();
+    pub const fn showing(address: Gid) -> Self {
+        let [.., a, b, c, d] = address.octets();
         Self([0x02, 0, a, b, c, d])
     }
 

@@ -13,15 +13,14 @@ use crate::ip::{self, IpRepr};
 use crate::ipv4::{self, Ipv4Repr, Ipv4View};
 use crate::ipv6::Ipv6Repr;
 use crate::udp::{self, UdpRepr, UdpView};
-use crate::{MacAddress, Operation, ParseError, RoceHeader, UdpPath};
-use core::net::IpAddr;
+use crate::{Gid, MacAddress, Operation, ParseError, RoceHeader, UdpPath};
 
 /// Bytes before the BTH over IPv4.
 pub const HEADERS_BELOW_BTH: usize = ethernet::LENGTH + ipv4::LENGTH + udp::LENGTH;
 
 /// Bytes before the BTH of a frame to an address: 42, or 62 over IPv6.
 #[inline]
-pub const fn headers_below_bth(address: IpAddr) -> usize {
+pub const fn headers_below_bth(address: Gid) -> usize {
     ethernet::LENGTH + ip::header_length(address) + udp::LENGTH
 }
 

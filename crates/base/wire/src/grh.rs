@@ -12,9 +12,8 @@
 //! |                  Destination GID (16 bytes)                   |
 //! ```
 
-use crate::ParseError;
 use crate::field::{bytes_at, put, u16_at, u32_at};
-use core::net::{IpAddr, Ipv6Addr};
+use crate::{Gid, ParseError};
 
 /// Bytes of the header.
 pub const LENGTH: usize = 40;
@@ -78,23 +77,23 @@ impl<'a> GrhView<'a> {
     }
 
     /// Sender.
-    pub const fn source(&self) -> Ipv6Addr {
-        Ipv6Addr::from_octets(bytes_at(self.0, SOURCE))
+    pub const fn source(&self) -> [u8; 16] {
+        bytes_at(self.0, SOURCE)
     }
 
     /// Receiver.
-    pub const fn destination(&self) -> Ipv6Addr {
-        Ipv6Addr::from_octets(bytes_at(self.0, DESTINATION))
+    pub const fn destination(&self) -> [u8; 16] {
+        bytes_at(self.0, DESTINATION)
     }
 }
 
-/// The header as this project writes it: GIDs are IP addresses, those of IPv4 as `::ffff:a.b.c.d`, as adapters have them; 64 hops.
+/// The header as this project writes it: 64 hops.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct GrhRepr {
     /// Sender.
-    pub source: IpAddr,
+    pub source: Gid,
     /// Receiver.
-    pub destination: IpAddr,
+    pub destination: Gid,
     /// DSCP and ECN.
     pub traffic_class: u8,
     /// What way the frame is to take: 20 bits.
@@ -109,7 +108,7 @@ impl GrhRepr {
         if !view.is_before_bth() {
             return Err(ParseError::NotRoce);
         }
-        let [source, destination] = [view.source(), view.destination()].map(|gid| gid.to_canonical());
+        let [source, destination] = [view.source(), view.destination()].map(Gid::from);
         if source.is_ipv4() != destination.is_ipv4() {
             return Err(ParseError::TwoFamilies);
         }
@@ -125,23 +124,15 @@ impl GrhRepr {
     /// Writes the header.
     pub fn emit(&self, out: &mut [u8; LENGTH]) {
         const HOPS: u8 = 64;
-        let gids = [self.source, self.destination].map(gid_of);
+        let gids = [self.source, self.destination].map(Gid::octets);
         write(out, gids, (self.traffic_class, self.flow_label), self.payload_length, (NEXT_HEADER_BTH, HOPS));
-    }
-}
-
-/// The GID of an address.
-pub const fn gid_of(address: IpAddr) -> Ipv6Addr {
-    match address {
-        IpAddr::V4(address) => address.to_ipv6_mapped(),
-        IpAddr::V6(address) => address,
     }
 }
 
 /// Writes a header of this layout: sender and receiver, traffic class and flow label, length, next header and hop limit.
 pub(crate) fn write(
     out: &mut [u8; LENGTH],
-    [source, destination]: [Ipv6Addr; 2],
+    [source, destination]: [[u8; 16]; 2],
     (traffic_class, flow_label): (u8, u32),
     payload_length: u16,
     (next_header, hop_limit): (u8, u8),
@@ -151,6 +142,6 @@ pub(crate) fn write(
     put(out, PAYLOAD_LENGTH, &payload_length.to_be_bytes());
     out[NEXT_HEADER] = next_header;
     out[HOP_LIMIT] = hop_limit;
-    put(out, SOURCE, &source.octets());
-    put(out, DESTINATION, &destination.octets());
+    put(out, SOURCE, &source);
+    put(out, DESTINATION, &destination);
 }

@@ -2,7 +2,7 @@
 
 use crate::ipv4::{self, Ipv4Repr};
 use crate::ipv6::{self, Ipv6Repr};
-use crate::{ParseError, UdpPath, udp};
+use crate::{Gid, ParseError, UdpPath, udp};
 use core::net::IpAddr;
 
 /// The header of a whole datagram that carries UDP.
@@ -24,7 +24,7 @@ impl IpRepr {
     pub fn of_socket(path: &UdpPath, length: usize) -> Result<Self, ParseError> {
         let payload_length = udp::LENGTH + length;
         let traffic_class = path.traffic_class;
-        match (path.source, path.destination) {
+        match (path.source.address(), path.destination.address()) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => Ok(Self::V4(Ipv4Repr {
                 source,
                 destination,
@@ -48,10 +48,10 @@ impl IpRepr {
 
     /// Sender and receiver.
     #[inline]
-    pub const fn addresses(&self) -> (IpAddr, IpAddr) {
+    pub fn addresses(&self) -> (Gid, Gid) {
         match self {
-            Self::V4(ip) => (IpAddr::V4(ip.source), IpAddr::V4(ip.destination)),
-            Self::V6(ip) => (IpAddr::V6(ip.source), IpAddr::V6(ip.destination)),
+            Self::V4(ip) => (ip.source.into(), ip.destination.into()),
+            Self::V6(ip) => (ip.source.into(), ip.destination.into()),
         }
     }
 
@@ -67,9 +67,6 @@ impl IpRepr {
 
 /// Bytes of the header of an address's family.
 #[inline]
-pub const fn header_length(address: IpAddr) -> usize {
-    match address {
-        IpAddr::V4(_) => ipv4::LENGTH,
-        IpAddr::V6(_) => ipv6::LENGTH,
-    }
+pub const fn header_length(address: Gid) -> usize {
+    if address.is_ipv4() { ipv4::LENGTH } else { ipv6::LENGTH }
 }

@@ -35,7 +35,8 @@ pub struct Ipv6Repr {
 }
 
 impl Ipv6Repr {
-    /// Reads the start of `bytes`; returns the datagram's payload, too, without any trailer. Anything but UDP is not for us.
+    /// Reads the start of `bytes`; returns the datagram's payload, too, without any trailer. Anything but UDP is not for us, nor what says that it
+    /// is between IPv4 addresses: as a [`Gid`](crate::Gid), `::ffff:a.b.c.d` is one.
     pub fn split(bytes: &[u8]) -> Result<(Self, &[u8]), ParseError> {
         let (view, rest) = GrhView::split(bytes)?;
         if view.version() != 6 {
@@ -48,13 +49,16 @@ impl Ipv6Repr {
             _ => return Err(ParseError::NotRoce),
         }
         let repr = Self {
-            source: view.source(),
-            destination: view.destination(),
+            source: view.source().into(),
+            destination: view.destination().into(),
             traffic_class: view.traffic_class(),
             flow_label: view.flow_label(),
             hop_limit: view.hop_limit(),
             payload_length: view.payload_length(),
         };
+        if [repr.source, repr.destination].iter().any(|address| address.to_ipv4_mapped().is_some()) {
+            return Err(ParseError::MappedAddress);
+        }
         let payload = rest.get(..usize::from(repr.payload_length)).ok_or(ParseError::Truncated)?;
         Ok((repr, payload))
     }
@@ -64,7 +68,7 @@ impl Ipv6Repr {
         let Self { source, destination, traffic_class, flow_label, hop_limit, payload_length } = *self;
         write(
             out,
-            [source, destination],
+            [source, destination].map(|address| address.octets()),
             (traffic_class, flow_label),
             payload_length,
             (PROTOCOL_UDP, hop_limit),

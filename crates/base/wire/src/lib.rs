@@ -27,6 +27,7 @@ mod field;
 pub mod flit;
 mod frame;
 mod framing;
+mod gid;
 pub mod grh;
 pub mod icrc;
 pub mod immediate;
@@ -58,6 +59,7 @@ pub use frame::{
     Envelope, HEADERS_BELOW_BTH, emit_frame, emit_headers, frame_length, headers_below_bth, parse_frame,
 };
 pub use framing::{Framing, NoFraming};
+pub use gid::Gid;
 pub use path::UdpPath;
 pub use psn::{Psn, SequenceNumber};
 pub use qp::{MAX_QPN, QpNumber};

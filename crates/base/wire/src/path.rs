@@ -1,15 +1,14 @@
 //! What is known of a datagram beside its bytes.
 
-use crate::RoceHeader;
-use core::net::IpAddr;
+use crate::{Gid, RoceHeader};
 
 /// What a UDP socket tells about a datagram beside its bytes: addresses of one family. The destination port is always 4791.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct UdpPath {
     /// Sender's address.
-    pub source: IpAddr,
+    pub source: Gid,
     /// Receiver's address.
-    pub destination: IpAddr,
+    pub destination: Gid,
     /// Sender's port.
     pub source_port: u16,
     /// DSCP and ECN.

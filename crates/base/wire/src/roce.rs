@@ -4,14 +4,13 @@
 //! wire cannot be written down.
 
 use crate::bth::BthRepr;
-use crate::{Psn, QpNumber};
-use core::net::IpAddr;
+use crate::{Gid, Psn, QpNumber};
 
 /// One end of a flow: `<IP, QP>` (EPIC 3.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Endpoint {
     /// Address of the host's NIC or of the switch.
-    pub ip: IpAddr,
+    pub ip: Gid,
     /// Queue pair at that address.
     pub qp: QpNumber,
 }
@@ -146,9 +145,9 @@ pub enum Operation {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RoceHeader {
     /// Sender's address.
-    pub source: IpAddr,
+    pub source: Gid,
     /// Receiver's address.
-    pub destination: IpAddr,
+    pub destination: Gid,
     /// UDP source port: entropy for load balancing. The destination port is always 4791.
     pub source_port: u16,
     /// IP type-of-service byte: DSCP and ECN. Not protected by the invariant CRC.
@@ -176,8 +175,8 @@ pub struct RoceHeader {
 impl RoceHeader {
     /// A header with everything but its meaning at the defaults: port 4791 both ways, default partition, no flags.
     pub const fn new(
-        source: IpAddr,
-        destination: IpAddr,
+        source: Gid,
+        destination: Gid,
         destination_qp: QpNumber,
         psn: Psn,
         operation: Operation,
@@ -200,7 +199,7 @@ impl RoceHeader {
     }
 
     /// What a BTH and an operation say, on a path of source, destination, source port and traffic class.
-    pub(crate) fn of_bth(path: (IpAddr, IpAddr, u16, u8), bth: &BthRepr, operation: Operation) -> Self {
+    pub(crate) fn of_bth(path: (Gid, Gid, u16, u8), bth: &BthRepr, operation: Operation) -> Self {
         let (source, destination, source_port, traffic_class) = path;
         Self {
             source,

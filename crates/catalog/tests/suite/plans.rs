@@ -9,9 +9,8 @@ use quincunx_design::{
 use quincunx_designs::CATALOG;
 use quincunx_fabric::{IncTree, TreeShape};
 use quincunx_units::ByteCount;
-use quincunx_wire::{Endpoint, Psn, QpNumber};
+use quincunx_wire::{Endpoint, Gid, Psn, QpNumber};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 
 const PSN: Psn = Psn::new(0xff_fff0);
 
@@ -38,12 +37,12 @@ fn any_placement() -> impl Strategy<Value = (FabricKind, Placement)> {
     prop_oneof![tree, mesh, ring, servers]
 }
 
-fn address(member: Member) -> IpAddr {
+fn address(member: Member) -> Gid {
     let [high, low] = match member {
         Member::Rank(rank) => rank.0.to_be_bytes(),
         Member::Switch(node) => (1 << 15 | node.0).to_be_bytes(),
     };
-    IpAddr::from([127, 1, high, low])
+    Gid::from([127, 1, high, low])
 }
 
 /// What each member is told; queue pairs count up at each address.
@@ -63,7 +62,7 @@ fn contexts(
         domains: placement.domains,
         initial_psn: PSN,
     };
-    let mut next: BTreeMap<IpAddr, u32> = BTreeMap::new();
+    let mut next: BTreeMap<Gid, u32> = BTreeMap::new();
     let told = plan.contexts(
         &naming,
         |node| node.0.to_string(),

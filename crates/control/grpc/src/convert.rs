@@ -15,6 +15,7 @@ use quincunx_design::{
 use quincunx_units::{BitRate, ByteCount, Duration};
 use quincunx_wire::{Endpoint, MAX_QPN, QpNumber};
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 pub(crate) mod answers;
 pub(crate) mod cables;
@@ -150,11 +151,12 @@ fn encode_endpoint(endpoint: Endpoint) -> proto::Endpoint {
 
 fn decode_endpoint(field: &'static str, endpoint: Option<proto::Endpoint>) -> Decoded<Endpoint> {
     let endpoint = present(field, endpoint)?;
-    let ip = endpoint.address.parse().or_else(|_| wrong(field, "an IP address", &endpoint.address))?;
+    let ip: IpAddr =
+        endpoint.address.parse().or_else(|_| wrong(field, "an IP address", &endpoint.address))?;
     if endpoint.queue_pair > MAX_QPN {
         return wrong(field, "a queue pair number of 24 bits", endpoint.queue_pair);
     }
-    Ok(Endpoint { ip, qp: QpNumber::new(endpoint.queue_pair) })
+    Ok(Endpoint { ip: ip.into(), qp: QpNumber::new(endpoint.queue_pair) })
 }
 
 fn encode_peer(peer: &Peer) -> proto::Peer {

@@ -11,10 +11,10 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::vec::Vec;
-use core::net::IpAddr;
 use quincunx_collective::GroupId;
 use quincunx_design::GroupContext;
 use quincunx_units::ByteCount;
+use quincunx_wire::Gid;
 
 /// What the node is to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -67,7 +67,7 @@ pub enum AgentAction {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Agent {
     role: Role,
-    addresses: Vec<IpAddr>,
+    addresses: Vec<Gid>,
     memory: ByteCount,
     held: BTreeMap<GroupId, HeldGroup>,
     /// Groups that a manager wants to make anew: the node holds nothing of them, and waits for what becomes of them.
@@ -84,7 +84,7 @@ impl Agent {
     pub fn new(description: &NodeDescription) -> Self {
         Self {
             role: description.role,
-            addresses: description.addresses().collect(),
+            addresses: description.addresses().map(Gid::of).collect(),
             memory: description.memory,
             held: BTreeMap::new(),
             suspended: BTreeSet::new(),

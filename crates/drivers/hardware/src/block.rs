@@ -1,11 +1,10 @@
 //! A block of hardware with one group, frame by frame. To the simulator edge N leads to 10.0.0.N+1, and its queue pair there is 0x100 + N: so it is
 //! told of every group, and who they are only its users know.
 
-use core::net::IpAddr;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use quincunx_wire::{Envelope, MacAddress, QpNumber, RoceHeader, emit_frame, frame_length, parse_frame};
+use quincunx_wire::{Envelope, Gid, MacAddress, QpNumber, RoceHeader, emit_frame, frame_length, parse_frame};
 
 use crate::program::{Program, ProgramError};
 
@@ -173,8 +172,8 @@ fn bytes(digits: &str) -> Vec<u8> {
 }
 
 /// Who is at an edge; the switch, if there is none.
-fn address(edge: Option<u16>) -> IpAddr {
-    IpAddr::from([10, 0, 0, edge.map_or(254, |edge| edge as u8 + 1)])
+fn address(edge: Option<u16>) -> Gid {
+    Gid::from([10, 0, 0, edge.map_or(254, |edge| edge as u8 + 1)])
 }
 
 fn mac(edge: Option<u16>) -> MacAddress {

@@ -10,11 +10,10 @@
 #[path = "answers/lines.rs"]
 mod lines;
 
-use core::net::IpAddr;
 use lines::{Lines, ScriptedSwitch};
 use quincunx_netreduce::Shape;
 use quincunx_wire::netreduce::{LENGTH, NetReduceHeader, PAYLOAD};
-use quincunx_wire::{EthernetRepr, MacAddress, Operation, Psn, QpNumber, Reth, RoceHeader, v1};
+use quincunx_wire::{EthernetRepr, Gid, MacAddress, Operation, Psn, QpNumber, Reth, RoceHeader, v1};
 use std::io;
 
 const PORTS: u8 = 3;
@@ -28,7 +27,7 @@ fn mac(host: u8) -> MacAddress {
 /// Host `from`'s frame for the next host: all elements are `word`, and of a First there is a header before them.
 fn frame(from: u8, operation: Operation, psn: u32, message: u32, word: u32) -> Vec<u8> {
     let to = (from + 1) % PORTS;
-    let ip = |host| IpAddr::from([10, 0, 0, 1 + host]);
+    let ip = |host| Gid::from([10, 0, 0, 1 + host]);
     let qp = QpNumber::new(0x10 + u32::from(from));
     let header = RoceHeader::new(ip(from), ip(to), qp, Psn::new(psn + 0x100 * u32::from(from)), operation);
     let mut payload = word.to_le_bytes().repeat(PAYLOAD / 4);

@@ -6,13 +6,12 @@ use crate::config::{ConfigError, Shape};
 use crate::mutation::Mutation;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::net::IpAddr;
 use quincunx_collective::{Payload, Reduction};
 use quincunx_design::{Datapath, DatapathSink, DatapathTimer};
 use quincunx_engine::Frame;
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::netreduce::{self, NetReduceHeader};
-use quincunx_wire::{Operation, Psn, RoceHeader};
+use quincunx_wire::{Gid, Operation, Psn, RoceHeader};
 
 /// What the switch takes to answer, in simulations.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -33,7 +32,7 @@ pub struct NetReduceDatapathConfig {
     /// What it adds.
     pub reduction: Reduction,
     /// By edge: the address of the rank there.
-    pub ranks: Vec<IpAddr>,
+    pub ranks: Vec<Gid>,
     /// The number of each connection's first frame.
     pub initial_psn: Psn,
     /// What it takes.
@@ -44,7 +43,7 @@ pub struct NetReduceDatapathConfig {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct NetReduceDatapath<P: Payload> {
     aggregator: Aggregator<RoceHeader, P>,
-    ranks: Vec<IpAddr>,
+    ranks: Vec<Gid>,
     initial_psn: Psn,
     pipelines: [Pipeline<P>; 3],
 }

@@ -103,6 +103,10 @@ pub fn decapsulate(frame: &[u8], interface: u32) -> Option<(Datagram, Range<usiz
         let address = |at: usize| ip[at..].first_chunk().map(|octets: &[u8; 16]| IpAddr::from(*octets));
         [address(8)?, address(24)?]
     };
+    // As the kernel does with IPv4 addresses in an IPv6 header (RFC 4291, erratum 3480): they would be taken for an IPv4 sender's.
+    if [source, destination].iter().any(|address| address.to_canonical() != *address) {
+        return None;
+    }
     let port = |at: usize| u16::from_be_bytes([udp[at], udp[at + 1]]);
     let start = ETHERNET + header + UDP;
     let datagram = Datagram {

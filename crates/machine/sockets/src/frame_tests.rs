@@ -43,6 +43,15 @@ fn a_frame_is_read_as_it_was_written_and_padding_is_ignored() {
 }
 
 #[test]
+fn ipv4_addresses_in_an_ipv6_header_are_refused() {
+    for at in [22, 38] {
+        let mut bytes = frame(&over_ipv6(), b"payload");
+        bytes[at..at + 12].copy_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]);
+        assert_eq!(decapsulate(&bytes, 7), None, "byte {at}");
+    }
+}
+
+#[test]
 fn what_is_written_over_ipv6_is_what_the_wire_room_writes() {
     let bytes = frame(&over_ipv6(), b"payload");
     let expected = [

@@ -18,9 +18,7 @@ use quincunx_epic::EPIC_3;
 use quincunx_fabric::IncTree;
 use quincunx_nodes::{Host, HostCommand, Switch, SwitchCommand, host_group, switch_group};
 use quincunx_units::{ByteCount, Duration, Instant};
-use quincunx_wire::grh::gid_of;
-use quincunx_wire::{Endpoint, Psn, QpNumber, RoceHeader};
-use std::net::IpAddr;
+use quincunx_wire::{Endpoint, Gid, Psn, QpNumber, RoceHeader};
 use std::sync::Barrier;
 use std::thread;
 
@@ -55,8 +53,8 @@ impl<E: Engine<Header = RoceHeader, Payload = Numbers>> Sink<E> for Sent {
     }
 }
 
-fn ip(rank: u16) -> IpAddr {
-    IpAddr::from([10, 0, 0, rank as u8 + 1])
+fn ip(rank: u16) -> Gid {
+    Gid::from([10, 0, 0, rank as u8 + 1])
 }
 
 /// A switch before, and all frames that come to it.
@@ -127,7 +125,7 @@ fn record() -> (Switch<Numbers>, Vec<(RoceHeader, Numbers)>) {
                 handle(&mut switch, &header, &payload, &mut out);
                 arrived.push((header, payload));
             } else {
-                let host = &mut hosts[usize::from(gid_of(header.destination).octets()[15] - 1)];
+                let host = &mut hosts[usize::from(header.destination.octets()[15] - 1)];
                 let frame = Frame { header: &header, payload: payload.view(0..payload.length()) };
                 host.handle_frame(Instant::ZERO, PORT, frame, &mut out);
             }

@@ -3,16 +3,15 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::net::IpAddr;
 use quincunx_collective::SplitMix64;
 use quincunx_engine::PortId;
-use quincunx_wire::{Endpoint, RoceHeader};
+use quincunx_wire::{Endpoint, Gid, RoceHeader};
 
 /// What a switch knows of where others are.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) struct Forwarding {
-    /// By address, as the number that it is: every frame that passes is looked up here.
-    routes: BTreeMap<u128, Vec<PortId>>,
+    /// By address: every frame that passes is looked up here.
+    routes: BTreeMap<Gid, Vec<PortId>>,
     /// By destination: where a flow comes from, and where it goes.
     pins: BTreeMap<Endpoint, [PortId; 2]>,
     seed: u64,
@@ -33,35 +32,30 @@ pub(crate) enum Way {
 ///
 /// # Panics
 /// If there is none.
-pub fn way_of_flow(seed: u64, source: IpAddr, destination: Endpoint, count: usize) -> usize {
+pub fn way_of_flow(seed: u64, source: Gid, destination: Endpoint, count: usize) -> usize {
     assert!(count > 0, "a flow has a way");
-    let ends = match (source, destination.ip) {
-        (IpAddr::V4(source), IpAddr::V4(to)) => u64::from(source.to_bits()) << 32 | u64::from(to.to_bits()),
-        (source, to) => [source, to].into_iter().fold(0, |drawn, end| {
-            let [high, low] = [number(end) >> 64, number(end)].map(|half| half as u64);
+    let addresses = [source, destination.ip];
+    let ends = if addresses.iter().all(|end| end.is_ipv4()) {
+        let [source, to] = addresses.map(|end| u64::from(end.to_bits() as u32));
+        source << 32 | to
+    } else {
+        addresses.into_iter().fold(0, |drawn, end| {
+            let [high, low] = [end.to_bits() >> 64, end.to_bits()].map(|half| half as u64);
             SplitMix64::new(SplitMix64::new(drawn ^ high).draw() ^ low).draw()
-        }),
+        })
     };
     let flow = SplitMix64::new(ends ^ u64::from(destination.qp.value()).rotate_left(40)).draw();
     let hash = SplitMix64::new(flow ^ seed).draw();
     ((u128::from(hash) * count as u128) >> 64) as usize
 }
 
-/// An address as one number, whatever its family.
-fn number(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(address) => 0xffff << 32 | u128::from(address.to_bits()),
-        IpAddr::V6(address) => address.to_bits(),
-    }
-}
-
 impl Forwarding {
     /// Frames for `destination` leave by one of `ports` from now on.
-    pub(crate) fn route(&mut self, destination: IpAddr, ports: Vec<PortId>) {
+    pub(crate) fn route(&mut self, destination: Gid, ports: Vec<PortId>) {
         if ports.is_empty() {
-            self.routes.remove(&number(destination));
+            self.routes.remove(&destination);
         } else {
-            self.routes.insert(number(destination), ports);
+            self.routes.insert(destination, ports);
         }
     }
 
@@ -78,7 +72,7 @@ impl Forwarding {
     /// Whether a frame came from where its sender is, as far as that is known: by any of several ways of equal cost.
     #[inline]
     pub(crate) fn is_foreign(&self, port: PortId, header: &RoceHeader) -> bool {
-        self.routes.get(&number(header.source)).is_some_and(|bound| !bound.contains(&port))
+        self.routes.get(&header.source).is_some_and(|bound| !bound.contains(&port))
     }
 
     /// The way of a frame whose flow is pinned.
@@ -94,7 +88,7 @@ impl Forwarding {
 
     /// The way of any other.
     pub(crate) fn routed(&self, header: &RoceHeader) -> Way {
-        match self.routes.get(&number(header.destination)).map(Vec::as_slice) {
+        match self.routes.get(&header.destination).map(Vec::as_slice) {
             None => Way::Unknown,
             Some(&[only]) => Way::On(only),
             Some(ports) => {

@@ -178,7 +178,7 @@ impl Options {
         partners: impl FnOnce() -> Result<Vec<IpAddr>, CommError>,
     ) -> Result<IpAddr, CommError> {
         if let Some(address) = self.address {
-            return Ok(address);
+            return Ok(address.to_canonical());
         }
         if let Some(name) = &self.interface {
             return address_of(name, &interface_addresses().unwrap_or_default());
@@ -274,6 +274,8 @@ mod tests {
     fn the_address_is_the_one_that_was_given_or_else_one_from_which_a_partner_is_reached() {
         let given = Options { address: Some([10, 1, 1, 1].into()), ..options() };
         assert_eq!(given.own_address(|| panic!("nobody is asked")).unwrap(), IpAddr::from([10, 1, 1, 1]));
+        let mapped = Options { address: Some("::ffff:10.1.1.1".parse().unwrap()), ..options() };
+        assert_eq!(mapped.own_address(|| panic!("nobody is asked")).unwrap(), IpAddr::from([10, 1, 1, 1]));
         // Nobody is there; loopback is on every machine.
         let found = options().own_address(|| Ok(vec![[255, 255, 255, 255].into(), [127, 0, 0, 7].into()]));
         assert!(found.unwrap().is_loopback());

@@ -6,7 +6,7 @@ use quincunx_units::Instant;
 use quincunx_wire::grh::{GrhRepr, GrhView};
 use quincunx_wire::pcapng::{InterfaceId, Writer};
 use quincunx_wire::{
-    Envelope, EthernetRepr, Framing, MacAddress, UdpPath, emit_headers, ethernet, headers_below_bth, v1,
+    Envelope, EthernetRepr, Framing, Gid, MacAddress, UdpPath, emit_headers, ethernet, headers_below_bth, v1,
 };
 use std::fs::File;
 use std::io::Write;
@@ -69,8 +69,8 @@ impl Capture {
     /// The headers that a UDP socket keeps to itself.
     fn begin_v2(&mut self, datagram: &Datagram, length: usize) {
         let path = UdpPath {
-            source: datagram.source.ip(),
-            destination: datagram.destination.ip(),
+            source: datagram.source.ip().into(),
+            destination: datagram.destination.ip().into(),
             source_port: datagram.source.port(),
             traffic_class: datagram.tos,
         };
@@ -87,7 +87,7 @@ impl Capture {
         let named = GrhView::split(bytes).and_then(|(view, _)| GrhRepr::parse(&view));
         let [source, destination] = match named {
             Ok(GrhRepr { source, destination, .. }) => [source, destination],
-            Err(_) => [datagram.source.ip(), datagram.destination.ip()],
+            Err(_) => [datagram.source, datagram.destination].map(|end| Gid::of(end.ip())),
         }
         .map(MacAddress::showing);
         let mut header = [0; ethernet::LENGTH];

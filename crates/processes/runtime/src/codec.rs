@@ -72,8 +72,8 @@ fn parse<'a>(
     match framing {
         Framing::RoceV2 => {
             let path = UdpPath {
-                source: datagram.source.ip(),
-                destination: datagram.destination.ip(),
+                source: datagram.source.ip().into(),
+                destination: datagram.destination.ip().into(),
                 source_port: datagram.source.port(),
                 traffic_class: datagram.tos,
             };
@@ -155,7 +155,7 @@ impl<E: Engine<Header = RoceHeader, Payload = Numbers>> Codec<E> for RoceCodec {
 fn emitted(header: &RoceHeader, length: usize) -> Emitted {
     Emitted {
         length,
-        destination: SocketAddr::new(header.destination, ROCE_PORT),
+        destination: SocketAddr::new(header.destination.address(), ROCE_PORT),
         share: header.destination_qp.share(),
         tos: header.traffic_class,
         // Requests must stay in order, and a NAK wants to be early; an ACK only has to come.
@@ -167,17 +167,16 @@ fn emitted(header: &RoceHeader, length: usize) -> Emitted {
 mod tests {
     use super::*;
     use quincunx_nodes::Switch;
-    use quincunx_wire::{Psn, QpNumber, datagram_length};
-    use std::net::IpAddr;
+    use quincunx_wire::{Gid, Psn, QpNumber, datagram_length};
 
     #[test]
     fn pieces_that_a_link_has_numbered_are_read_as_their_sender_wrote_them() {
-        let ends = [1, 2].map(|last| IpAddr::from([10, 0, 0, last]));
+        let ends = [1, 2].map(|last| Gid::from([10, 0, 0, last]));
         let operation = Operation::WriteMiddle;
         let header = RoceHeader::new(ends[0], ends[1], QpNumber::new(17), Psn::new(5), operation);
         let mut bytes = vec![0; datagram_length(&operation, 8)];
         emit_datagram(&header, b"8 bytes.", &mut bytes);
-        let [source, destination] = ends.map(|ip| SocketAddr::new(ip, ROCE_PORT));
+        let [source, destination] = ends.map(|ip| SocketAddr::new(ip.address(), ROCE_PORT));
         let mut codec = RoceCodec::default();
         let mut read = |identification, bytes: &[u8]| {
             let datagram = Datagram { source, destination, tos: 0, identification, interface: 0 };
@@ -192,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_frame_says_by_one_byte_which_rank_at_an_address_it_is_for() {
-        let ends = [1, 2].map(|last| IpAddr::from([10, 0, 0, last]));
+        let ends = [1, 2].map(|last| Gid::from([10, 0, 0, last]));
         let queue_pair = QpNumber::new(0x03_0011);
         let header = RoceHeader::new(ends[0], ends[1], queue_pair, Psn::new(5), Operation::WriteMiddle);
         for framing in [Framing::RoceV2, Framing::RoceV1] {

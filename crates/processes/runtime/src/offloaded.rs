@@ -190,7 +190,7 @@ impl<E: Offloadable<Payload = Numbers>> OffloadedNode<E> {
                     let bytes = memory.view(request.source);
                     let traffic = packets(&line.config, bytes.len());
                     add(&mut self.statistics.sent, traffic);
-                    let peer = SocketAddr::new(line.config.remote.ip, ROCE_PORT);
+                    let peer = SocketAddr::new(line.config.remote.ip.address(), ROCE_PORT);
                     add(self.sent_to.entry(peer).or_default(), traffic);
                     self.device.post_send(number.value(), request.id, bytes, request.immediate);
                 }
@@ -296,7 +296,7 @@ impl<E: Offloadable<Payload = Numbers>> OffloadedNode<E> {
 
 fn connection(config: &QueuePairConfig) -> Connection {
     Connection {
-        remote_address: config.remote.ip,
+        remote_address: config.remote.ip.address(),
         remote_number: config.remote.qp.value(),
         mtu: config.mtu,
         send_psn: config.send_psn.value(),

@@ -14,7 +14,7 @@ use quincunx_sockets::{
     MacAddress, OpenError, PacketKind, Transport as _, UdpOptions, interface_of, mac_address_of, neighbour_of,
 };
 use quincunx_units::{ByteCount, Duration};
-use quincunx_wire::{Framing, QpNumber, RoceHeader};
+use quincunx_wire::{Framing, Gid, QpNumber, RoceHeader};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::net::{IpAddr, SocketAddr};
@@ -65,7 +65,7 @@ pub(crate) fn design_of(
 
 /// Behind which of a node's ports each neighbour of a group is.
 pub(crate) struct Bound {
-    ports: BTreeMap<IpAddr, PortId>,
+    ports: BTreeMap<Gid, PortId>,
 }
 
 impl Bound {
@@ -82,7 +82,7 @@ impl Bound {
         if any_interface {
             return Ok(Self::anywhere());
         }
-        let own = node.local().ip();
+        let own = Gid::of(node.local().ip());
         // Of what passes through a switch, neither end is here; of what goes to another process at this address, both are.
         let ends = context.all_connections().flat_map(|connection| {
             let local = Some(connection.local.ip).filter(|local| *local != own);
@@ -91,7 +91,7 @@ impl Bound {
         let mut ports = BTreeMap::new();
         for address in ends {
             if let Entry::Vacant(place) = ports.entry(address) {
-                let interface = node.interface_to(address).map_err(|error| {
+                let interface = node.interface_to(address.address()).map_err(|error| {
                     Refusal::new(
                         format!("a way from {own} to {address}"),
                         format!("\"{error}\""),
@@ -117,7 +117,7 @@ impl Bound {
     }
 
     /// Of an address in one of its connections.
-    pub(crate) fn port_to(&self, address: IpAddr) -> PortId {
+    pub(crate) fn port_to(&self, address: Gid) -> PortId {
         self.ports.get(&address).copied().unwrap_or(PortId(0))
     }
 }

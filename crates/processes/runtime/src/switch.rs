@@ -269,5 +269,5 @@ fn removals(group: GroupId, channel_cores: &mut ChannelCores) -> Vec<(usize, Tas
 /// The core that has a channel: the one at whose address its connections end. Of what passes the switch that is the first, the only one then.
 fn core_of(channel: &GroupContext, addresses: &[IpAddr]) -> usize {
     let own = |ip| addresses.iter().position(|address| *address == ip);
-    channel.all_connections().find_map(|connection| own(connection.local.ip)).unwrap_or(0)
+    channel.all_connections().find_map(|connection| own(connection.local.ip.address())).unwrap_or(0)
 }

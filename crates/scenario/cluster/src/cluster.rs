@@ -10,17 +10,16 @@ use quincunx_design::{
 use quincunx_fabric::{NodeKind, TreeNodeId};
 use quincunx_nodes::way_of_flow;
 use quincunx_units::ByteCount;
-use quincunx_wire::{Endpoint, Framing, Psn, QpNumber};
+use quincunx_wire::{Endpoint, Framing, Gid, Psn, QpNumber};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 
 /// Queue pairs are numbered from here; what is below is reserved (InfiniBand Architecture 3.5.1).
 const FIRST_QP: u32 = 0x10;
 
 /// The address of a node where nobody says another: 10.x.x.x with its number, from one.
-pub fn address(node: NodeIndex) -> IpAddr {
+pub fn address(node: NodeIndex) -> Gid {
     let [_, high, middle, low] = (node as u32 + 1).to_be_bytes();
-    IpAddr::from([10, high, middle, low])
+    Gid::from([10, high, middle, low])
 }
 
 /// A group of all hosts.
@@ -76,8 +75,8 @@ pub(crate) struct Installed {
 #[derive(Clone, Debug)]
 pub struct Cluster {
     wiring: Wiring,
-    addresses: Vec<IpAddr>,
-    by_address: BTreeMap<IpAddr, NodeIndex>,
+    addresses: Vec<Gid>,
+    by_address: BTreeMap<Gid, NodeIndex>,
     groups: Vec<Installed>,
     /// By destination, for those that somebody speaks to.
     ways: BTreeMap<NodeIndex, Ways>,
@@ -92,9 +91,9 @@ pub struct Cluster {
 
 impl Cluster {
     /// Nodes and addresses without a group.
-    pub fn bare(wiring: Wiring, address: impl Fn(NodeIndex) -> IpAddr) -> Self {
+    pub fn bare(wiring: Wiring, address: impl Fn(NodeIndex) -> Gid) -> Self {
         let nodes = wiring.nodes().len();
-        let addresses: Vec<IpAddr> = (0..nodes).map(address).collect();
+        let addresses: Vec<Gid> = (0..nodes).map(address).collect();
         Self {
             by_address: addresses.iter().copied().zip(0..).collect(),
             addresses,
@@ -116,7 +115,7 @@ impl Cluster {
     /// If the design refuses the wiring or its parameters, or there is no way between two that are to be connected.
     pub fn new(
         wiring: Wiring,
-        address: impl Fn(NodeIndex) -> IpAddr,
+        address: impl Fn(NodeIndex) -> Gid,
         group: &GroupSpec,
     ) -> Result<Self, Refusal> {
         let GroupSpec { design, settings, demand, group, initial_psn, first_qp } = group;
@@ -308,12 +307,12 @@ impl Cluster {
     ///
     /// # Panics
     /// If there is no such node.
-    pub fn address(&self, node: NodeIndex) -> IpAddr {
+    pub fn address(&self, node: NodeIndex) -> Gid {
         self.addresses[node]
     }
 
     /// The node that has an address.
-    pub fn node_at(&self, address: IpAddr) -> Option<NodeIndex> {
+    pub fn node_at(&self, address: Gid) -> Option<NodeIndex> {
         self.by_address.get(&address).copied()
     }
 

@@ -7,8 +7,8 @@ use quincunx_control::tree::Ground;
 use quincunx_control::{LinkReport, NodeDescription, Role};
 use quincunx_fabric::{IncTree, NodeKind, TreeNodeId};
 use quincunx_units::ByteCount;
+use quincunx_wire::Gid;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::IpAddr;
 
 /// Queue pairs that a node of a simulation may have.
 const MOST_QUEUE_PAIRS: u32 = 1 << 20;
@@ -23,7 +23,7 @@ pub(crate) struct EmbeddedTree {
 
 impl EmbeddedTree {
     /// A tree over all hosts, of switches that can all take part.
-    pub(crate) fn over_all(wiring: &Wiring, address: &dyn Fn(NodeIndex) -> IpAddr) -> Option<Self> {
+    pub(crate) fn over_all(wiring: &Wiring, address: &dyn Fn(NodeIndex) -> Gid) -> Option<Self> {
         let nodes = descriptions(wiring, address, &BTreeSet::new(), ByteCount::new(0));
         let map = Map::new(nodes.iter());
         let ground = Ground {
@@ -48,7 +48,7 @@ impl EmbeddedTree {
 /// Nodes as they describe themselves to a manager: who they are, what switches can do, and the links of each.
 pub(crate) fn descriptions(
     wiring: &Wiring,
-    address: &dyn Fn(NodeIndex) -> IpAddr,
+    address: &dyn Fn(NodeIndex) -> Gid,
     designs: &BTreeSet<String>,
     memory: ByteCount,
 ) -> Vec<NodeDescription> {
@@ -66,7 +66,7 @@ pub(crate) fn descriptions(
                 (report.parallel_links + 1, Some(report.rate.map_or(rate, |other| other.min(rate))));
         }
         let links = reports.into_values().collect();
-        let host = NodeDescription::host(node.name.clone(), address(index), MOST_QUEUE_PAIRS);
+        let host = NodeDescription::host(node.name.clone(), address(index).address(), MOST_QUEUE_PAIRS);
         match node.kind {
             NodeKind::Host => NodeDescription { links, ..host },
             NodeKind::Switch => {

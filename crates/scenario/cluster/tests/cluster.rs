@@ -8,7 +8,7 @@ use quincunx_fabric::{LinkProperties, NodeKind, SwitchedShape, Topology};
 use quincunx_nodes::{NodeCommand, SwitchCommand, way_of_flow};
 use quincunx_scenario::{RankPlacement, Scenario};
 use quincunx_units::{BitRate, ByteCount, Duration};
-use quincunx_wire::{Endpoint, QpNumber};
+use quincunx_wire::{Endpoint, Gid, QpNumber};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn link() -> LinkProperties {
@@ -63,7 +63,7 @@ fn queue_pairs_of_a_node_have_numbers_of_their_own_from_the_first_that_is_free()
     let numbers: Vec<u32> =
         context.connections.iter().map(|connection| connection.local.qp.value()).collect();
     assert_eq!(numbers, [0x10, 0x11, 0x12]);
-    assert_eq!(context.connections[0].local.ip, std::net::IpAddr::from([10, 0, 0, 4]));
+    assert_eq!(context.connections[0].local.ip, Gid::from([10, 0, 0, 4]));
     assert_eq!(cluster.node_at(context.connections[2].remote.ip), Some(2));
 }
 

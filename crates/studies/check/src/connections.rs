@@ -1,11 +1,8 @@
 //! Who is connected with whom, and under which addresses and numbers: what a renaming of nodes makes of them.
 
-use std::net::IpAddr;
-
 use quincunx_collective::GroupId;
 use quincunx_driver_check::{End, NodeId, Renaming};
-use quincunx_wire::grh::gid_of;
-use quincunx_wire::{Endpoint, QpNumber};
+use quincunx_wire::{Endpoint, Gid, QpNumber};
 
 /// The group where there is one; others are numbered from it.
 pub(crate) const GROUP: GroupId = GroupId(1);
@@ -14,13 +11,13 @@ pub(crate) const GROUP: GroupId = GroupId(1);
 const FIRST_QP: u32 = 0x10;
 
 /// The address of a node.
-pub(crate) fn address(node: NodeId) -> IpAddr {
+pub(crate) fn address(node: NodeId) -> Gid {
     quincunx_cluster::address(node.index())
 }
 
 /// The node that has an address.
-pub(crate) fn node_at(address: IpAddr) -> NodeId {
-    let [.., high, low] = gid_of(address).octets();
+pub(crate) fn node_at(address: Gid) -> NodeId {
+    let [.., high, low] = address.octets();
     NodeId(u16::from_be_bytes([high, low]) - 1)
 }
 
@@ -73,7 +70,7 @@ impl Connections {
     }
 
     /// The group of a queue pair.
-    pub(crate) fn group(&self, ip: IpAddr, qp: QpNumber) -> GroupId {
+    pub(crate) fn group(&self, ip: Gid, qp: QpNumber) -> GroupId {
         let local = self.0[node_at(ip).index()].iter().find(|local| local.number == qp);
         local.expect("frames are for queue pairs that there are").group
     }
@@ -112,7 +109,7 @@ impl Connections {
     }
 
     /// A queue pair where nodes are renamed.
-    pub(crate) fn renamed(&self, renaming: &Renaming, ip: IpAddr, qp: QpNumber) -> Endpoint {
+    pub(crate) fn renamed(&self, renaming: &Renaming, ip: Gid, qp: QpNumber) -> Endpoint {
         let node = node_at(ip);
         let local = self.0[node.index()].iter().find(|local| local.number == qp);
         let local = *local.expect("frames are for queue pairs that there are");

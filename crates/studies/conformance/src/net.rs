@@ -49,8 +49,8 @@ impl Observer for Witness {
     fn observe(&mut self, _: Instant, direction: Direction, datagram: &Datagram, bytes: &[u8]) {
         if direction == Direction::Sent {
             let path = UdpPath {
-                source: datagram.source.ip(),
-                destination: datagram.destination.ip(),
+                source: datagram.source.ip().into(),
+                destination: datagram.destination.ip().into(),
                 source_port: datagram.source.port(),
                 traffic_class: datagram.tos,
             };
@@ -141,7 +141,7 @@ fn open<E: StandIn<Numbers>>(
     cast: Cast<'_, E>,
     node: NodeIndex,
 ) -> Result<(SocketNode<E>, Log), RunError> {
-    let socket = |node| SocketAddr::new(cluster.address(node), ROCE_PORT);
+    let socket = |node| SocketAddr::new(cluster.address(node).address(), ROCE_PORT);
     let framing = trial.design.about().framing;
     let is_cabled = framing == Framing::RoceV1 && cluster.kind(node) == NodeKind::Host;
     let next = cluster.wiring().neighbours(node).next().filter(|_| is_cabled);

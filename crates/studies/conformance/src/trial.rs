@@ -1,7 +1,6 @@
 //! What is run: a collective of a group as a small scenario has it, and the frames that are lost or doubled.
 
 use core::convert::Infallible;
-use std::net::IpAddr;
 
 use quincunx_cluster::{Cluster, GroupSpec, NodeIndex, Wiring};
 use quincunx_collective::{Collective, DataType, Rank, ReduceOp, Reduction};
@@ -11,7 +10,7 @@ use quincunx_fabric::{IncTree, Shape};
 use quincunx_network::{Fate, FaultList, LinkDirection};
 use quincunx_scenario::{Driver, Fabric, Part, Scenario, ScenarioError};
 use quincunx_units::ByteCount;
-use quincunx_wire::Psn;
+use quincunx_wire::{Gid, Psn};
 
 use crate::RunError;
 
@@ -103,9 +102,9 @@ fn between(from: &str, to: &str) -> LinkDirection<String> {
 }
 
 /// An address of this process alone, so that what runs beside it does not interfere.
-fn address(node: NodeIndex) -> IpAddr {
+fn address(node: NodeIndex) -> Gid {
     let [.., high, low] = std::process::id().to_be_bytes();
-    IpAddr::from([127, high, low, 1 + node as u8])
+    Gid::from([127, high, low, 1 + node as u8])
 }
 
 impl Trial {

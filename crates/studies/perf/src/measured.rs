@@ -3,7 +3,7 @@
 use quincunx_control::Encapsulation;
 use quincunx_driver_net::Traffic;
 use quincunx_runtime::Drops;
-use quincunx_wire::headers_below_bth;
+use quincunx_wire::{Gid, headers_below_bth};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::Write;
@@ -14,7 +14,7 @@ use crate::error::WorkerError;
 /// Bytes around what a node counts of a frame on an Ethernet link: Ethernet 14, and in a UDP datagram IPv4 20 or IPv6 40, and UDP 8.
 pub(crate) const fn bytes_below(address: IpAddr, encapsulation: Encapsulation) -> u64 {
     match encapsulation {
-        Encapsulation::Udp => headers_below_bth(address) as u64,
+        Encapsulation::Udp => headers_below_bth(Gid::of(address)) as u64,
         Encapsulation::Ethernet => 14,
     }
 }

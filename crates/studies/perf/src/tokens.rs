@@ -4,8 +4,8 @@
 use quincunx_collective::{DataType, Gate, GateKind, Numbers, Op, Payload, Rank as RankNumber, Reduction};
 use quincunx_collective::{exact, wrong_elements};
 use quincunx_comm::{Arrival, Dispatch, Endpoint, ExpertLayout, Experts, Group, Sink, Source, TokenBatch};
+use quincunx_wire::Gid;
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -158,17 +158,14 @@ impl Bench {
 }
 
 /// The addresses of ranks of other servers.
-fn far(endpoint: &Endpoint, world: &Group, server: u16) -> Result<BTreeSet<IpAddr>, WorkerError> {
-    let mine = match endpoint.address() {
-        IpAddr::V4(address) => address.to_ipv6_mapped(),
-        IpAddr::V6(address) => address,
-    };
+fn far(endpoint: &Endpoint, world: &Group, server: u16) -> Result<BTreeSet<Gid>, WorkerError> {
+    let mine = Gid::of(endpoint.address());
     let mut all = vec![0; 16 * usize::from(world.size())];
     world.all_gather(&mine.octets(), &mut all)?;
     let server_of = |rank: u16| rank / server;
     let ranks = all.as_chunks::<16>().0.iter().zip(0..);
     let far = ranks.filter(|(_, rank)| server_of(*rank) != server_of(world.rank()));
-    Ok(far.map(|(octets, _)| IpAddr::from(*octets).to_canonical()).collect())
+    Ok(far.map(|(octets, _)| Gid::from(*octets)).collect())
 }
 
 /// The most memory that this process has had, in bytes.
@@ -192,7 +189,7 @@ pub(crate) fn measure(
     let crossed = || -> Result<[f64; 2], WorkerError> {
         let sent = endpoint.traffic()?.sent_to;
         let bytes = |is_far: bool| {
-            let of = sent.iter().filter(|(peer, _)| far.contains(&peer.ip().to_canonical()) == is_far);
+            let of = sent.iter().filter(|(peer, _)| far.contains(&Gid::of(peer.ip())) == is_far);
             of.map(|(_, sent)| (sent.bytes + sent.frames * below) as f64).sum::<f64>()
         };
         Ok([bytes(true), bytes(false)])

@@ -1,8 +1,8 @@
 //! Machines, the links between hosts and switches, and the control network beside them: who reaches whom at the moment.
 
 use crate::plan::Plan;
+use quincunx_wire::Gid;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::IpAddr;
 
 /// A machine, by its number.
 pub(crate) type Place = usize;
@@ -99,11 +99,11 @@ impl Fabric {
     }
 
     /// The address of a machine's data plane.
-    pub(crate) fn address(&self, place: Place) -> IpAddr {
-        IpAddr::from([10, 0, (place >> 8) as u8, (place & 255) as u8 + 1])
+    pub(crate) fn address(&self, place: Place) -> Gid {
+        Gid::from([10, 0, (place >> 8) as u8, (place & 255) as u8 + 1])
     }
 
-    pub(crate) fn at(&self, address: IpAddr) -> Option<Place> {
+    pub(crate) fn at(&self, address: Gid) -> Option<Place> {
         (0..self.kinds.len()).find(|place| self.address(*place) == address)
     }
 

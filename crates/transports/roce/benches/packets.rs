@@ -3,14 +3,13 @@
 #![allow(missing_docs, reason = "criterion's macro makes a public function without any")]
 
 use core::hint::black_box;
-use core::net::IpAddr;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use quincunx_collective::{LengthOnly, Numbers, Payload};
 use quincunx_engine::Frame;
 use quincunx_engine::verbs::{Completion, Memory, ReceiveRequest, SendRequest, Slice, Verb, WorkId};
 use quincunx_roce::{DropReason, QueuePair, QueuePairConfig, QueuePairSink, QueuePairTimer, Reliability};
 use quincunx_units::{Duration, Instant, Packets};
-use quincunx_wire::{Endpoint, Psn, QpNumber, RoceHeader};
+use quincunx_wire::{Endpoint, Gid, Psn, QpNumber, RoceHeader};
 
 /// Bytes of a message.
 const MESSAGE: usize = 1 << 20;
@@ -115,8 +114,8 @@ fn exchange<P: Payload>(sender: &mut End<P>, receiver: &mut End<P>) {
 }
 
 fn messages<P: Payload>(criterion: &mut Criterion, kind: &str) {
-    let one = Endpoint { ip: IpAddr::from([10, 0, 0, 1]), qp: QpNumber::new(1) };
-    let other = Endpoint { ip: IpAddr::from([10, 0, 0, 2]), qp: QpNumber::new(2) };
+    let one = Endpoint { ip: Gid::from([10, 0, 0, 1]), qp: QpNumber::new(1) };
+    let other = Endpoint { ip: Gid::from([10, 0, 0, 2]), qp: QpNumber::new(2) };
     let mut group = criterion.benchmark_group(format!("packets/{kind}"));
     for mtu in [1024, 4096] {
         group.throughput(Throughput::Elements((MESSAGE / mtu) as u64));

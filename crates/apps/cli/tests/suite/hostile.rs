@@ -18,9 +18,9 @@ use quincunx_netns::NetnsNode;
 use quincunx_perf::launch::{ChildArguments, LinkKind, Processes};
 use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks, run};
 use quincunx_scenario::Scenario;
-use quincunx_wire::{Operation, Position, Psn, QpNumber, RoceHeader, UdpPath, parse_datagram};
+use quincunx_wire::{Gid, Operation, Position, Psn, QpNumber, RoceHeader, UdpPath, parse_datagram};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Mutex;
@@ -305,7 +305,7 @@ fn hostile_frames_change_no_result_and_take_no_memory() {
 #[test]
 fn what_is_mutated_is_no_frame() {
     let mut chance = Chance(1);
-    let ends = [1, 2].map(|last| IpAddr::from([10, 0, 0, last]));
+    let ends = [1, 2].map(|last| Gid::from([10, 0, 0, last]));
     let header =
         RoceHeader::new(ends[0], ends[1], QpNumber::new(17), Psn::new(5), Operation::Send(Position::Middle));
     let path =

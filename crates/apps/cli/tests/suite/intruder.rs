@@ -118,7 +118,8 @@ pub(crate) fn watch(tap: &Tap, stop: &AtomicBool, mut seen: impl FnMut(RoceHeade
             continue;
         }
         let source_port = u16::from_be_bytes([frame[34], frame[35]]);
-        let path = UdpPath { source: rank, destination: switch, source_port, traffic_class: frame[15] };
+        let (source, destination) = (rank.into(), switch.into());
+        let path = UdpPath { source, destination, source_port, traffic_class: frame[15] };
         let whole = usize::from(u16::from_be_bytes([frame[38], frame[39]])).saturating_sub(8);
         let full = [16, 20, 12].map(|above| above + PAYLOAD + 4);
         let lengths = full.into_iter().chain([whole]);
@@ -137,8 +138,8 @@ pub(crate) fn datagram(header: &RoceHeader, payload: &[u8]) -> Vec<u8> {
     let total = bytes.len() as u16;
     bytes[..10].copy_from_slice(&[0x45, header.traffic_class, 0, 0, 0, 0, 0x40, 0, 64, 17]);
     bytes[2..4].copy_from_slice(&total.to_be_bytes());
-    bytes[12..16].copy_from_slice(&octets(header.source));
-    bytes[16..20].copy_from_slice(&octets(header.destination));
+    bytes[12..16].copy_from_slice(&octets(header.source.address()));
+    bytes[16..20].copy_from_slice(&octets(header.destination.address()));
     bytes[20..22].copy_from_slice(&header.source_port.to_be_bytes());
     bytes[22..24].copy_from_slice(&ROCE_PORT.to_be_bytes());
     bytes[24..26].copy_from_slice(&(total - 20).to_be_bytes());

@@ -61,6 +61,8 @@ fn addresses_that_are_none_of_a_node_are_refused_in_one_line() {
              fd00::/8",
         ),
         ("fd00::9/129", "expected the length of a prefix from 1 to 128 behind the slash, found \"129\""),
+        // An IPv4 address, however it is written.
+        ("::ffff:10.0.0.9/33", "expected the length of a prefix from 1 to 32 behind the slash, found \"33\""),
     ] {
         let output = quincunx(&format!("switch --name s --address {address}"));
         let said = String::from_utf8_lossy(&output.stderr);

@@ -2,10 +2,9 @@
 
 use crate::common;
 use quincunx_wire::*;
-use std::net::IpAddr;
 
 fn header(operation: Operation) -> RoceHeader {
-    let (source, destination) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+    let (source, destination) = (Gid::from([10, 0, 0, 1]), Gid::from([10, 0, 0, 2]));
     RoceHeader::new(source, destination, QpNumber::new(0x11), Psn::new(7), operation)
 }
 

@@ -8,6 +8,7 @@ mod common;
 mod corpus;
 mod emit;
 mod flit;
+mod gid;
 mod lldp;
 mod multiwrite;
 #[path = "../../../../../fuzz/src/parse_datagram.rs"]

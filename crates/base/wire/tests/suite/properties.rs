@@ -107,7 +107,7 @@ proptest! {
                     udp_checksum: envelope.udp_checksum,
                     flow_label: envelope.flow_label,
                     // Over IPv4 a checksum covers it.
-                    time_to_live: if header.source.is_ipv6() { envelope.time_to_live } else { found_envelope.time_to_live },
+                    time_to_live: if !header.source.is_ipv4() { envelope.time_to_live } else { found_envelope.time_to_live },
                     ..found_envelope
                 };
                 prop_assert_eq!(unprotected, envelope);

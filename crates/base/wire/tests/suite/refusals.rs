@@ -3,7 +3,6 @@
 use crate::common::{datagram, frame, path};
 use quincunx_wire::ip::IpRepr;
 use quincunx_wire::*;
-use std::net::IpAddr;
 
 const ETHERTYPE: usize = 12;
 const IP: usize = ethernet::LENGTH;
@@ -11,14 +10,14 @@ const UDP: usize = IP + ipv4::LENGTH;
 const BTH: usize = UDP + udp::LENGTH;
 
 fn header(operation: Operation) -> RoceHeader {
-    let [source, destination] = [1, 2].map(|last| IpAddr::from([10, 0, 0, last]));
+    let [source, destination] = [1, 2].map(|last| Gid::from([10, 0, 0, last]));
     RoceHeader::new(source, destination, QpNumber::new(0x11), Psn::new(7), operation)
 }
 
 /// The same over IPv6.
 fn header_v6(operation: Operation) -> RoceHeader {
     let [source, destination] =
-        [1, 2].map(|last| IpAddr::from([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]));
+        [1, 2].map(|last| Gid::from([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]));
     RoceHeader { source, destination, ..header(operation) }
 }
 
@@ -80,6 +79,16 @@ fn over_ipv6_extension_headers_fragments_and_other_protocols_are_refused() {
         assert_eq!(refusal_v6(next_header, value), Err(expected), "next header {value}");
     }
     assert_eq!(refusal_v6(IP, 0x45), Err(ParseError::NotRoce)); // version 4 below IPv6's EtherType
+}
+
+#[test]
+fn ipv4_addresses_in_an_ipv6_header_are_refused() {
+    let envelope = Envelope::new(MacAddress([2, 0, 0, 0, 0, 1]), MacAddress([2, 0, 0, 0, 0, 2]));
+    for at in [IP + 8, IP + 24] {
+        let mut bytes = frame(&envelope, &header_v6(Operation::Send(Position::Only)), &[1, 2, 3, 4, 5]);
+        bytes[at..at + 12].copy_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]);
+        assert_eq!(parse_frame(&bytes), Err(ParseError::MappedAddress), "byte {at}");
+    }
 }
 
 #[test]
@@ -225,6 +234,7 @@ fn each_reason_is_one_line() {
         ParseError::UnexpectedPayload,
         ParseError::Ipv6Extension,
         ParseError::TwoFamilies,
+        ParseError::MappedAddress,
     ] {
         let line = error.to_string();
         assert!(line.starts_with("expected ") && line.contains("found ") && !line.contains('\n'), "{line}");

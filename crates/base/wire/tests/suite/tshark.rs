@@ -4,7 +4,6 @@ use crate::common;
 use quincunx_needs::{Missing, need, program};
 use quincunx_wire::pcapng::Writer;
 use quincunx_wire::*;
-use std::net::IpAddr;
 use std::process::Command;
 use std::time::Duration;
 
@@ -45,7 +44,7 @@ fn one_of_each() -> Vec<RoceHeader> {
         Operation::DatagramSendOnlyImmediate(Deth { queue_key: 1, source_qp: QpNumber::new(2) }, 0xabcd),
         Operation::CongestionNotification,
     ];
-    let (source, destination) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+    let (source, destination) = (Gid::from([10, 0, 0, 1]), Gid::from([10, 0, 0, 2]));
     let header = |(number, operation): (u32, Operation)| {
         let (qp, psn) = (QpNumber::new(0x100 + number), Psn::new(0x00ff_fff0 + number));
         RoceHeader::new(source, destination, qp, psn, operation)

@@ -8,7 +8,6 @@ use quincunx_needs::need;
 use quincunx_wire::netreduce::{FLOW_LABEL, LENGTH, NetReduceHeader, PAYLOAD, is_for_aggregation};
 use quincunx_wire::pcapng::Writer;
 use quincunx_wire::*;
-use std::net::IpAddr;
 use std::time::Duration;
 
 const ADDRESSES: EthernetRepr =
@@ -29,7 +28,7 @@ fn message() -> Vec<(RoceHeader, Vec<u8>)> {
         Operation::WriteLast,
         Operation::WriteLastImmediate(7),
     ];
-    let (source, destination) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+    let (source, destination) = (Gid::from([10, 0, 0, 1]), Gid::from([10, 0, 0, 2]));
     let header = |(number, operation)| {
         RoceHeader::new(source, destination, QpNumber::new(0x11), Psn::new(0xff_fffe).plus(number), operation)
     };

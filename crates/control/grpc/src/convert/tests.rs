@@ -9,7 +9,7 @@ use quincunx_wire::Psn;
 use std::net::IpAddr;
 
 fn any_endpoint() -> impl Strategy<Value = Endpoint> {
-    (any::<IpAddr>(), 0..=MAX_QPN).prop_map(|(ip, qp)| Endpoint { ip, qp: QpNumber::new(qp) })
+    (any::<IpAddr>(), 0..=MAX_QPN).prop_map(|(ip, qp)| Endpoint { ip: ip.into(), qp: QpNumber::new(qp) })
 }
 
 fn any_peer() -> impl Strategy<Value = Peer> {

@@ -144,7 +144,7 @@ impl Nodes {
             }
         };
         node.taken.entry(group).or_default().endpoints.insert(qp);
-        Endpoint { ip, qp }
+        Endpoint { ip: ip.into(), qp }
     }
 
     /// Memory for the group: a block of its own, or a place in one whose holders `may` use it by turns with this group. If the group

@@ -45,9 +45,9 @@ fn edges_of(site: &mut Site, wanted: &GroupRequest) -> (GroupId, Vec<Endpoint>) 
 /// Where they are: all at one address.
 fn place(site: &mut Site, ranks: u16) -> (GroupId, IpAddr) {
     let (group, edges) = edges(site, ranks);
-    let places: BTreeSet<IpAddr> = edges.iter().map(|edge| edge.ip).collect();
+    let places: BTreeSet<IpAddr> = edges.iter().map(|edge| edge.ip.address()).collect();
     assert_eq!(places.len(), 1, "{edges:?}");
-    (group, edges[0].ip)
+    (group, edges[0].ip.address())
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn of_a_queue_pair_s_number_everybody_knows_the_core() {
     let mut site = two_cores(config(), 1 << 20);
     for _ in 0..3 {
         for edge in edges(&mut site, 2).1 {
-            assert_eq!(edge.ip, core((edge.qp.value() % 2) as u8));
+            assert_eq!(edge.ip.address(), core((edge.qp.value() % 2) as u8));
         }
     }
 }
@@ -131,7 +131,7 @@ fn places(site: &mut Site, ranks: u16, channels: u16) -> Vec<IpAddr> {
     assert_eq!(edges.len(), usize::from(ranks * channels));
     let channel = |edges: &[Endpoint]| {
         assert!(edges.iter().all(|edge| edge.ip == edges[0].ip), "a channel is on one core: {edges:?}");
-        edges[0].ip
+        edges[0].ip.address()
     };
     edges.chunks(usize::from(ranks)).map(channel).collect()
 }

@@ -485,7 +485,7 @@ fn hosts_with_shares_of_one_address_get_queue_pairs_of_their_own() {
             if let (Instruction::Install(context), true) = (instruction, node.starts_with('r')) {
                 let numbers = given.entry(node).or_insert_with(Vec::new);
                 numbers.push(context.connections[0].local.qp.value());
-                assert_eq!(context.connections[0].local.ip, host(0).address);
+                assert_eq!(context.connections[0].local.ip, host(0).address.into());
             }
         }
     }

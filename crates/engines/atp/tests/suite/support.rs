@@ -12,8 +12,7 @@ use quincunx_units::{Duration, Instant, Packets};
 use quincunx_wire::atp::{AtpHeader, AtpTag, AtpTags, LENGTH};
 use quincunx_wire::deth::COLLECTIVE_QUEUE;
 use quincunx_wire::switchml::Kind;
-use quincunx_wire::{Deth, Endpoint, Operation, Psn, QpNumber, RoceHeader};
-use std::net::IpAddr;
+use quincunx_wire::{Deth, Endpoint, Gid, Operation, Psn, QpNumber, RoceHeader};
 
 /// Three ranks, packets of two elements, four of them at once, an aggregator for each.
 pub(crate) const SHAPE: AtpShape =
@@ -180,7 +179,7 @@ impl Host {
 /// Both ends of an edge of the switch, its own first.
 pub(crate) fn end_of(edge: u16) -> [Endpoint; 2] {
     let [high, low] = edge.to_be_bytes();
-    let end = |network, qp| Endpoint { ip: IpAddr::from([10, network, high, low]), qp: QpNumber::new(qp) };
+    let end = |network, qp| Endpoint { ip: Gid::from([10, network, high, low]), qp: QpNumber::new(qp) };
     [end(0, 0x100 + u32::from(edge)), end(1, 0x200 + u32::from(edge))]
 }
 

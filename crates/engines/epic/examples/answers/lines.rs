@@ -1,19 +1,18 @@
 //! Lines that a Mode-II switch is told, and those that it answers: see `main.rs`.
 
-use core::net::IpAddr;
 use quincunx_collective::{Numbers, Payload, Rank};
 use quincunx_design::{Copies, Datapath, DatapathSink, DatapathTimer};
 use quincunx_engine::Frame;
 use quincunx_epic::{EdgeConfig, GroupConfig, IncEngine, Mode};
 use quincunx_units::{Duration, Instant, Packets};
 use quincunx_wire::{
-    Endpoint, Envelope, MacAddress, Psn, QpNumber, RoceHeader, emit_frame, frame_length, parse_frame,
+    Endpoint, Envelope, Gid, MacAddress, Psn, QpNumber, RoceHeader, emit_frame, frame_length, parse_frame,
 };
 use std::fmt::Write as _;
 
 /// The address of a neighbour by its edge; of the switch, if there is none.
-pub(crate) fn ip(edge: Option<u8>) -> IpAddr {
-    IpAddr::from([10, 0, 0, edge.map_or(254, |edge| edge + 1)])
+pub(crate) fn ip(edge: Option<u8>) -> Gid {
+    Gid::from([10, 0, 0, edge.map_or(254, |edge| edge + 1)])
 }
 
 /// Its hardware address.

@@ -8,13 +8,12 @@ use quincunx_collective::Rank;
 use quincunx_design::Datapath;
 use quincunx_epic::{ControlMessage, DropReason, EdgeConfig, GroupConfig, Mode, Pattern};
 use quincunx_units::{Instant, Packets};
-use quincunx_wire::{Endpoint, NakCode, Operation, Position, QpNumber, Syndrome};
-use std::net::IpAddr;
+use quincunx_wire::{Endpoint, Gid, NakCode, Operation, Position, QpNumber, Syndrome};
 
 fn star_of_three() -> GroupConfig {
     let third = EdgeConfig {
-        local: Endpoint { ip: IpAddr::from([10, 0, 1, 1]), qp: QpNumber::new(0x102) },
-        remote: Endpoint { ip: IpAddr::from([10, 0, 0, 3]), qp: QpNumber::new(0x11) },
+        local: Endpoint { ip: Gid::from([10, 0, 1, 1]), qp: QpNumber::new(0x102) },
+        remote: Endpoint { ip: Gid::from([10, 0, 0, 3]), qp: QpNumber::new(0x11) },
         rank: Some(Rank(2)),
         mode: None,
     };

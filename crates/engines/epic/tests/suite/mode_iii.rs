@@ -9,8 +9,7 @@ use quincunx_design::{Datapath, DatapathTimer};
 use quincunx_engine::verbs::UNLIMITED_RETRIES;
 use quincunx_epic::{DropReason, EdgeConfig, GroupConfig, Mode, Pattern};
 use quincunx_units::{Duration, Instant, Packets};
-use quincunx_wire::{Endpoint, Operation, QpNumber, Syndrome};
-use std::net::IpAddr;
+use quincunx_wire::{Endpoint, Gid, Operation, QpNumber, Syndrome};
 
 const NOW: Instant = Instant::ZERO;
 
@@ -282,7 +281,7 @@ fn a_switch_that_was_ahead_is_answered_as_soon_as_what_comes_before_is_known() {
     let mut config = GroupConfig { ranks: 3, toward: vec![0, 1, 2], ..config() };
     config.edges.push(EdgeConfig {
         local: Endpoint { ip: config.edges[0].local.ip, qp: QpNumber::new(0x102) },
-        remote: Endpoint { ip: IpAddr::from([10, 0, 0, 3]), qp: QpNumber::new(0x11) },
+        remote: Endpoint { ip: Gid::from([10, 0, 0, 3]), qp: QpNumber::new(0x11) },
         rank: None,
         mode: Some(Mode::III),
     });
@@ -299,7 +298,7 @@ fn a_switch_that_was_ahead_is_answered_as_soon_as_what_comes_before_is_known() {
 fn an_edge_that_has_a_collective_before_it_waits_for_that_while_others_skip_it() {
     let third = EdgeConfig {
         local: Endpoint { qp: QpNumber::new(0x102), ..config().edges[0].local },
-        remote: Endpoint { ip: IpAddr::from([10, 0, 0, 3]), ..config().edges[0].remote },
+        remote: Endpoint { ip: Gid::from([10, 0, 0, 3]), ..config().edges[0].remote },
         rank: Some(Rank(2)),
         mode: None,
     };
@@ -322,7 +321,7 @@ fn an_edge_that_has_a_collective_before_it_waits_for_that_while_others_skip_it()
 fn leaf() -> Switch {
     let above = EdgeConfig {
         local: Endpoint { qp: QpNumber::new(0x102), ..config().edges[0].local },
-        remote: Endpoint { ip: IpAddr::from([10, 0, 0, 3]), ..config().edges[0].remote },
+        remote: Endpoint { ip: Gid::from([10, 0, 0, 3]), ..config().edges[0].remote },
         rank: None,
         mode: Some(Mode::III),
     };

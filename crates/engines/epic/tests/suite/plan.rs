@@ -12,9 +12,9 @@ use quincunx_epic::{
 };
 use quincunx_fabric::{IncTree, LinkProperties, TreeNodeId, TreeRole};
 use quincunx_units::{BitRate, ByteCount, Duration, Messages, Packets, Probability};
-use quincunx_wire::{Endpoint, Psn, QpNumber};
+use quincunx_wire::{Endpoint, Gid, Psn, QpNumber};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 
 const ALL: [Epic; 3] = [EPIC_1, EPIC_2, EPIC_3];
 
@@ -249,7 +249,7 @@ fn contexts(design: Epic) -> Vec<(Member, GroupContext)> {
         |node| format!("s{}", node.0),
         |_| {
             next += 1;
-            Endpoint { ip: IpAddr::V4(Ipv4Addr::LOCALHOST), qp: QpNumber::new(next) }
+            Endpoint { ip: Gid::from(Ipv4Addr::LOCALHOST), qp: QpNumber::new(next) }
         },
     )
 }

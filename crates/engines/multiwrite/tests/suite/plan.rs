@@ -7,8 +7,8 @@ use quincunx_design::{
 };
 use quincunx_multiwrite::{DIRECT, MULTIWRITE, MultiWrite, UNICAST_MULTIPATH, WRITES};
 use quincunx_units::{BitRate, ByteCount};
-use quincunx_wire::{Endpoint, Psn, QpNumber};
-use std::net::{IpAddr, Ipv4Addr};
+use quincunx_wire::{Endpoint, Gid, Psn, QpNumber};
+use std::net::Ipv4Addr;
 
 const VECTORS: Demand = Demand::Vectors { longest: ByteCount::new(1 << 20) };
 
@@ -46,7 +46,7 @@ fn contexts(design: MultiWrite, placement: &Placement) -> Vec<GroupContext> {
     let mut next = 16;
     let endpoint = |_: Member| {
         next += 1;
-        Endpoint { ip: IpAddr::V4(Ipv4Addr::LOCALHOST), qp: QpNumber::new(next) }
+        Endpoint { ip: Gid::from(Ipv4Addr::LOCALHOST), qp: QpNumber::new(next) }
     };
     let told = plan(design, placement).unwrap().contexts(&naming, |_| String::new(), endpoint);
     told.into_iter().map(|(_, context)| context).collect()

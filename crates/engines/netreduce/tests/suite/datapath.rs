@@ -5,8 +5,7 @@ use quincunx_design::{Copies, Datapath, DatapathSink, DatapathTimer};
 use quincunx_engine::Frame;
 use quincunx_netreduce::{Latencies, NetReduceDatapath, NetReduceDatapathConfig, Shape};
 use quincunx_units::{Duration, Instant};
-use quincunx_wire::{Aeth, Operation, Psn, QpNumber, RoceHeader, Syndrome};
-use std::net::IpAddr;
+use quincunx_wire::{Aeth, Gid, Operation, Psn, QpNumber, RoceHeader, Syndrome};
 
 use crate::support::{FIRST, LAST, sum_of};
 
@@ -40,8 +39,8 @@ impl DatapathSink<LengthOnly> for Out {
 const RANKS: u16 = 3;
 const PAYLOAD: usize = 1024;
 
-fn address(rank: u16) -> IpAddr {
-    IpAddr::from([10, 0, 0, rank as u8])
+fn address(rank: u16) -> Gid {
+    Gid::from([10, 0, 0, rank as u8])
 }
 
 fn datapath(latencies: Latencies) -> NetReduceDatapath<LengthOnly> {

@@ -7,8 +7,7 @@ use quincunx_design::{
 use quincunx_fabric::{IncTree, TreeNodeId};
 use quincunx_netreduce::{ConfigError, NETREDUCE, Shape};
 use quincunx_units::ByteCount;
-use quincunx_wire::{Endpoint, Psn, QpNumber};
-use std::net::IpAddr;
+use quincunx_wire::{Endpoint, Gid, Psn, QpNumber};
 
 fn placement(tree: &str) -> Placement {
     let tree = IncTree::from_shape(&tree.parse().unwrap());
@@ -63,8 +62,8 @@ fn the_switch_is_told_who_passes_in_the_order_of_the_ranks() {
         initial_psn: Psn::new(0),
     };
     let address = |member| match member {
-        Member::Rank(rank) => IpAddr::from([10, 0, 0, rank.0 as u8]),
-        Member::Switch(_) => IpAddr::from([10, 0, 1, 0]),
+        Member::Rank(rank) => Gid::from([10, 0, 0, rank.0 as u8]),
+        Member::Switch(_) => Gid::from([10, 0, 1, 0]),
     };
     let mut qp = 16;
     let endpoint = |member| {
@@ -140,9 +139,6 @@ fn rules_that_can_be_broken_are_known_by_name() {
     assert!(design.about().model.smallest.contains(&("group.mtu", "24B")));
 }
 
-fn last_octet(address: IpAddr) -> u8 {
-    match address {
-        IpAddr::V4(address) => address.octets()[3],
-        IpAddr::V6(address) => address.octets()[15],
-    }
+fn last_octet(address: Gid) -> u8 {
+    address.octets()[15]
 }

@@ -7,8 +7,7 @@ use quincunx_netreduce::{
 };
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::netreduce::{LENGTH, NetReduceHeader, PAYLOAD};
-use quincunx_wire::{EthernetRepr, MacAddress, Operation, Psn, QpNumber, Reth, RoceHeader, v1};
-use std::net::IpAddr;
+use quincunx_wire::{EthernetRepr, Gid, MacAddress, Operation, Psn, QpNumber, Reth, RoceHeader, v1};
 
 /// Frames that came out, with their port, and why others did not.
 #[derive(Default, PartialEq, Debug)]
@@ -133,7 +132,7 @@ impl Write {
     }
 
     pub(crate) fn carrying(self, payload: &[u8]) -> Vec<u8> {
-        let ip = |host: u16| IpAddr::from([10, 0, 0, host as u8]);
+        let ip = |host: u16| Gid::from([10, 0, 0, host as u8]);
         let (qp, psn) = (QpNumber::new(self.qp), Psn::new(self.psn));
         let header = RoceHeader::new(ip(self.from), ip(self.to), qp, psn, self.operation);
         let addresses = EthernetRepr { destination: mac(self.to), source: mac(self.from) };

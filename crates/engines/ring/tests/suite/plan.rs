@@ -83,7 +83,7 @@ fn without_its_last_peer(design: Hosts) {
         initial_psn: quincunx_wire::Psn::new(0),
     };
     let endpoint = quincunx_wire::Endpoint {
-        ip: std::net::IpAddr::from([127, 0, 0, 1]),
+        ip: quincunx_wire::Gid::from([127, 0, 0, 1]),
         qp: quincunx_wire::QpNumber::new(16),
     };
     let (member, mut context) = plan.contexts(&naming, |_| String::new(), |_| endpoint).remove(1);

@@ -11,8 +11,7 @@ use quincunx_switchml::{Mutation, PoolShape, Pools, PoolsConfig, Worker, WorkerC
 use quincunx_units::{Duration, Instant, Packets};
 use quincunx_wire::deth::COLLECTIVE_QUEUE;
 use quincunx_wire::switchml::LENGTH;
-use quincunx_wire::{Deth, Endpoint, Operation, Psn, QpNumber, RoceHeader};
-use std::net::IpAddr;
+use quincunx_wire::{Deth, Endpoint, Gid, Operation, Psn, QpNumber, RoceHeader};
 
 /// Packets of two elements in two slots.
 pub(crate) const SHAPE: PoolShape = PoolShape { slots: 2, piece: 8 };
@@ -173,7 +172,7 @@ impl Host {
 
 pub(crate) fn end_of(rank: u16) -> [Endpoint; 2] {
     let [high, low] = rank.to_be_bytes();
-    let end = |network, qp| Endpoint { ip: IpAddr::from([10, network, high, low]), qp: QpNumber::new(qp) };
+    let end = |network, qp| Endpoint { ip: Gid::from([10, network, high, low]), qp: QpNumber::new(qp) };
     [end(0, 0x100 + u32::from(rank)), end(1, 0x11)]
 }
 

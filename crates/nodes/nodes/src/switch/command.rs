@@ -2,14 +2,13 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::net::IpAddr;
 use quincunx_collective::{GroupId, Payload};
 use quincunx_design::SwitchPart;
 use quincunx_engine::PortId;
 use quincunx_engine::verbs::{Completion, QpIndex};
 use quincunx_roce::QueuePairConfig;
 use quincunx_units::{ByteCount, Instant};
-use quincunx_wire::{Endpoint, QpNumber};
+use quincunx_wire::{Endpoint, Gid, QpNumber};
 
 use crate::locks::LockEdge;
 
@@ -52,7 +51,7 @@ pub enum SwitchCommand<P: Payload> {
     /// Sends on what is for `destination` and comes to this switch, from now on through `ports`. What comes from there is to come by them.
     Route {
         /// An address that is not the switch's own.
-        destination: IpAddr,
+        destination: Gid,
         /// Where it goes: of several ports each flow has one.
         ports: Vec<PortId>,
     },

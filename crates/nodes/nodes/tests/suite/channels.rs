@@ -14,10 +14,9 @@ use quincunx_multiwrite::WRITES;
 use quincunx_nodes::{host_group, switch_groups};
 use quincunx_ring::RING;
 use quincunx_units::ByteCount;
-use quincunx_wire::{Endpoint, Psn, QpNumber};
+use quincunx_wire::{Endpoint, Gid, Psn, QpNumber};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::rc::Rc;
 
 const MODES: [Mode; 3] = [Mode::I, Mode::II, Mode::III];
@@ -190,7 +189,7 @@ fn a_context_with_more_connections_in_one_channel_than_in_another_is_refused() {
     let mut next = 16;
     let endpoint = |_| {
         next += 1;
-        Endpoint { ip: IpAddr::from([10, 0, 0, 1]), qp: QpNumber::new(next) }
+        Endpoint { ip: Gid::from([10, 0, 0, 1]), qp: QpNumber::new(next) }
     };
     for (member, mut context) in plan.contexts(&naming, |_| "leaf".into(), endpoint) {
         context.connections.pop();

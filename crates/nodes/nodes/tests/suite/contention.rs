@@ -2,7 +2,6 @@
 //! frames are lost, doubled or late, and every result is right.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use quincunx_collective::{
     Collective, DataType, GroupId, Numbers, Payload, Rank, ReduceOp, Reduction, SplitMix64,
@@ -21,17 +20,16 @@ use quincunx_nodes::{
 };
 use quincunx_ring::RING;
 use quincunx_units::{ByteCount, Duration, Instant};
-use quincunx_wire::grh::gid_of;
-use quincunx_wire::{Deth, Endpoint, Operation, Psn, QpNumber, RoceHeader};
+use quincunx_wire::{Deth, Endpoint, Gid, Operation, Psn, QpNumber, RoceHeader};
 
 const BYTES: usize = 64;
 const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::I32 };
 
 /// Hosts are 10.0.0.1 to 10.0.0.4, two a group; the switch is 10.0.0.100.
-fn address(member: Member, group: u32) -> IpAddr {
+fn address(member: Member, group: u32) -> Gid {
     match member {
-        Member::Rank(rank) => IpAddr::from([10, 0, 0, (group as u8 - 1) * 2 + rank.0 as u8 + 1]),
-        Member::Switch(_) => IpAddr::from([10, 0, 0, 100]),
+        Member::Rank(rank) => Gid::from([10, 0, 0, (group as u8 - 1) * 2 + rank.0 as u8 + 1]),
+        Member::Switch(_) => Gid::from([10, 0, 0, 100]),
     }
 }
 
@@ -190,7 +188,7 @@ impl Net {
             finished: Vec::new(),
         };
         for host in 0..4 {
-            let destination = IpAddr::from([10, 0, 0, host + 1]);
+            let destination = Gid::from([10, 0, 0, host + 1]);
             let route = SwitchCommand::Route { destination, ports: vec![PortId(host.into())] };
             net.command_switch(route);
         }
@@ -286,7 +284,7 @@ impl Net {
                     self.carry_from_host(host, did);
                 }
                 None => {
-                    let port = PortId(u16::from(gid_of(header.source).octets()[15]) - 1);
+                    let port = PortId(u16::from(header.source.octets()[15]) - 1);
                     let did = self.switch.step(now, |switch, did| switch.handle_frame(now, port, frame, did));
                     self.carry_from_switch(did);
                 }

@@ -13,8 +13,8 @@ use quincunx_netreduce::NETREDUCE;
 use quincunx_nodes::{Host, HostCommand, Switch, SwitchCommand, host_group, switch_group};
 use quincunx_ring::{DIRECT, RING, TREE};
 use quincunx_units::{ByteCount, Duration, Instant};
-use quincunx_wire::{Endpoint, Psn, QpNumber, RoceHeader};
-use std::net::{IpAddr, Ipv4Addr};
+use quincunx_wire::{Endpoint, Gid, Psn, QpNumber, RoceHeader};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Listens to nothing.
 struct Deaf;
@@ -66,7 +66,7 @@ fn contexts(design: &dyn AnyDesign, fabric: FabricKind, placement: &Placement) -
     let mut next = 16;
     let endpoint = |_: Member| {
         next += 1;
-        Endpoint { ip: IpAddr::V4(Ipv4Addr::LOCALHOST), qp: QpNumber::new(next) }
+        Endpoint { ip: Gid::from(Ipv4Addr::LOCALHOST), qp: QpNumber::new(next) }
     };
     let told = plan.contexts(&naming, |node| node.0.to_string(), endpoint);
     told.into_iter().map(|(_, context)| context).collect()
@@ -297,7 +297,7 @@ fn a_connection_between_addresses_of_two_families_is_refused_in_one_line() {
         for mut context in
             contexts(design, fabric, &placement).into_iter().filter(|told| !told.connections.is_empty())
         {
-            context.connections[0].remote.ip = "fd77::1".parse().unwrap();
+            context.connections[0].remote.ip = Gid::from(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 1));
             let refused = match context.node {
                 Node::Rank(_) => host_group::<Numbers>(design, &context, None, |_| PortId(0)).map(|_| ()),
                 Node::Switch => switch_group::<Numbers>(design, &context, None, |_| PortId(0)).map(|_| ()),

@@ -4,8 +4,7 @@ use quincunx_collective::Numbers;
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_nodes::{NodeDrop, Switch, SwitchCommand, way_of_flow};
 use quincunx_units::{Duration, Instant};
-use quincunx_wire::{Endpoint, Operation, Psn, QpNumber, RoceHeader};
-use std::net::IpAddr;
+use quincunx_wire::{Endpoint, Gid, Operation, Psn, QpNumber, RoceHeader};
 
 /// By which ports frames left, and which were dropped.
 #[derive(Default)]
@@ -27,11 +26,11 @@ impl Sink<Switch<Numbers>> for RecordingSink {
 }
 
 fn end(last: u8, qp: u32) -> Endpoint {
-    Endpoint { ip: IpAddr::from([10, 0, 0, last]), qp: QpNumber::new(qp) }
+    Endpoint { ip: Gid::from([10, 0, 0, last]), qp: QpNumber::new(qp) }
 }
 
 fn end_v6(last: u8, qp: u32) -> Endpoint {
-    let ip = IpAddr::from([0xfd77, 0, 0, 0, 0, 0, 0, last.into()]);
+    let ip = Gid::from([0xfd77, 0, 0, 0, 0, 0, 0, last.into()]);
     Endpoint { ip, qp: QpNumber::new(qp) }
 }
 

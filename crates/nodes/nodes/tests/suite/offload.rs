@@ -9,8 +9,7 @@ use quincunx_nodes::{
 };
 use quincunx_roce::{QueuePairConfig, Reliability};
 use quincunx_units::{Duration, Instant, Messages, Packets};
-use quincunx_wire::{Endpoint, Psn, QpNumber, RoceHeader};
-use std::net::IpAddr;
+use quincunx_wire::{Endpoint, Gid, Psn, QpNumber, RoceHeader};
 
 const GROUP: GroupId = GroupId(1);
 const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::I32 };
@@ -50,7 +49,7 @@ fn host(synchronize_psn: bool) -> (Host<Numbers>, RecordingSink) {
         synchronize_psn,
         window_in_packets: synchronize_psn,
     };
-    let end = |last| Endpoint { ip: IpAddr::from([10, 0, 0, last]), qp: QpNumber::new(0x11) };
+    let end = |last| Endpoint { ip: Gid::from([10, 0, 0, last]), qp: QpNumber::new(0x11) };
     let queue_pair = QueuePairConfig {
         local: end(1),
         remote: end(2),

@@ -9,8 +9,7 @@ use quincunx_epic::{EPIC_1, EPIC_2, EPIC_3};
 use quincunx_fabric::IncTree;
 use quincunx_nodes::{Host, HostCommand, NodeDrop, Switch, SwitchCommand, host_group, switch_group};
 use quincunx_units::{ByteCount, Duration, Instant};
-use quincunx_wire::{Endpoint, Operation, Psn, QpNumber, RoceHeader};
-use std::net::IpAddr;
+use quincunx_wire::{Endpoint, Gid, Operation, Psn, QpNumber, RoceHeader};
 
 /// What a node says of a frame.
 #[derive(Default)]
@@ -59,7 +58,7 @@ fn contexts(design: &dyn AnyDesign) -> Vec<(Member, GroupContext)> {
                 Member::Rank(rank) => rank.0 as u8 + 1,
                 Member::Switch(_) => 100,
             };
-            Endpoint { ip: IpAddr::from([10, 0, 0, last]), qp: QpNumber::new(next) }
+            Endpoint { ip: Gid::from([10, 0, 0, last]), qp: QpNumber::new(next) }
         },
     )
 }
@@ -132,7 +131,7 @@ fn a_host_drops_what_comes_by_another_port_than_its_switchs() {
 #[test]
 fn what_passes_comes_from_where_its_sender_is() {
     let Ok(mut switch) = Switch::<Numbers>::new(());
-    let end = |last| Endpoint { ip: IpAddr::from([10, 0, 0, last]), qp: QpNumber::new(17) };
+    let end = |last| Endpoint { ip: Gid::from([10, 0, 0, last]), qp: QpNumber::new(17) };
     for port in [0, 1] {
         let route = SwitchCommand::Route { destination: end(1 + port as u8).ip, ports: vec![PortId(port)] };
         switch.handle_command(Instant::ZERO, route, &mut RecordingSink::default()).unwrap();

@@ -9,8 +9,7 @@ use quincunx_engine::{Engine, Frame, PortId, Sink, Terms};
 use quincunx_nodes::{Host, HostCommand, HostEvent, HostGroup, HostTimer, NodeDrop};
 use quincunx_roce::{QueuePairConfig, Reliability};
 use quincunx_units::{Duration, Instant, Packets};
-use quincunx_wire::{Endpoint, Psn, QpNumber, RoceHeader};
-use std::net::IpAddr;
+use quincunx_wire::{Endpoint, Gid, Psn, QpNumber, RoceHeader};
 
 const MTU: usize = 64;
 
@@ -63,7 +62,7 @@ impl Sink<Host<LengthOnly>> for Sent {
 }
 
 fn end(last: u8, qp: u32) -> Endpoint {
-    Endpoint { ip: IpAddr::from([10, 0, 0, last]), qp: QpNumber::new(qp) }
+    Endpoint { ip: Gid::from([10, 0, 0, last]), qp: QpNumber::new(qp) }
 }
 
 fn order(posted: &[(u16, usize)]) -> Vec<u32> {

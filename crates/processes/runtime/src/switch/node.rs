@@ -12,8 +12,7 @@ use quincunx_network::FaultRates;
 use quincunx_nodes::{Switch, SwitchCommand, SwitchEvent, SwitchGroup, SwitchRejected, switch_group};
 use quincunx_ports::PortsTransport;
 use quincunx_units::{ByteCount, Probability};
-use quincunx_wire::QpNumber;
-use quincunx_wire::grh::gid_of;
+use quincunx_wire::{Gid, QpNumber};
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -155,7 +154,7 @@ impl SwitchNode {
         };
         let group = SwitchGroup { tells_beginnings: true, part, ..group };
         // Between the ends of what passes, the switch hands on what is not for the group, such as acknowledges.
-        let own = node.local().ip();
+        let own = Gid::of(node.local().ip());
         let ends = context.connections.iter().filter(|connection| connection.local.ip != own);
         for destination in ends.flat_map(|connection| [connection.local.ip, connection.remote.ip]) {
             let route = SwitchCommand::Route { destination, ports: vec![bound.port_to(destination)] };
@@ -211,8 +210,7 @@ fn lose_sent(options: &NodeOptions, node: &mut SocketNode<Switch<Numbers>>, cont
     for address in ranks.map(|connection| connection.remote.ip) {
         let rates = FaultRates { reordering: Probability::ZERO, ..options.faults };
         // Each link has its own fates.
-        let [.., a, b, c, d] = gid_of(address).octets();
-        let seed = options.seed ^ u64::from(u32::from_be_bytes([a, b, c, d]));
-        node.set_faults(SocketAddr::new(address, ROCE_PORT), rates.into(), seed);
+        let seed = options.seed ^ u64::from(address.to_bits() as u32);
+        node.set_faults(SocketAddr::new(address.address(), ROCE_PORT), rates.into(), seed);
     }
 }

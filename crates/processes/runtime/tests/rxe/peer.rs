@@ -112,7 +112,7 @@ pub(crate) fn open(loss: bool, local: Endpoint, psn: Psn, remote: Endpoint, expe
     let mut options = PacketOptions::new("eth0");
     options.neighbours.insert(GUEST, GUEST_MAC);
     let transport =
-        PacketTransport::open(SocketAddr::new(local.ip, ROCE_PORT), options).expect("we are root");
+        PacketTransport::open(SocketAddr::new(local.ip.address(), ROCE_PORT), options).expect("we are root");
     let probability = Probability::new(if loss { 0.02 } else { 0.0 }).expect("a probability");
     let faults = FaultRates { loss: probability, ..FaultRates::default() };
     let every = loss.then_some(SPOIL_EVERY);

@@ -10,9 +10,9 @@ use quincunx_collective::{Numbers, Payload as _};
 use quincunx_engine::verbs::{Completion, ReceiveRequest, SendRequest, Slice, Verb, WorkId};
 use quincunx_roce::{RoceCommand, RoceEvent};
 use quincunx_units::Duration;
-use quincunx_wire::{Endpoint, Psn, QpNumber};
+use quincunx_wire::{Endpoint, Gid, Psn, QpNumber};
 use std::io::{Read as _, Write as _};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Instant;
 
 /// The program fills its buffer with this before it begins ...
@@ -100,7 +100,7 @@ pub(crate) struct Report {
 pub(crate) fn play(guest: &mut Guest, listener: &TcpListener, index: usize, run: &PingPongRun) -> Report {
     let end = Instant::now() + LIMIT;
     // Another number in each run: what is late for one is not for the next.
-    let local = Endpoint { ip: OUR_PLACE.address(), qp: QpNumber::new(0x100 + index as u32) };
+    let local = Endpoint { ip: OUR_PLACE.address().into(), qp: QpNumber::new(0x100 + index as u32) };
     // The numbers wrap on the way.
     let psn = Psn::new(0x00ff_fff0);
     let mut node = match run.kernel {
@@ -190,7 +190,7 @@ pub(crate) fn play(guest: &mut Guest, listener: &TcpListener, index: usize, run:
 const NUMBERS: usize = 4 + 1 + 6 + 1 + 6 + 1 + 32 + 1;
 
 fn write_numbers(stream: &mut TcpStream, local: Endpoint, psn: Psn) {
-    let address = u128::from(quincunx_wire::grh::gid_of(local.ip));
+    let address = local.ip.to_bits();
     let text = format!("0000:{:06x}:{:06x}:{address:032x}\0", local.qp.value(), psn.value());
     assert_eq!(text.len(), NUMBERS);
     stream.write_all(text.as_bytes()).expect("the program listens");
@@ -204,6 +204,6 @@ fn read_numbers(stream: &mut TcpStream) -> (Endpoint, Psn) {
         text.split(':').map(|field| u128::from_str_radix(field, 16).expect("hexadecimal")).collect();
     let [_, qp, psn, address] = fields[..] else { panic!("{text}") };
     assert_eq!(address as u64 >> 32, 0xffff, "an IPv4 address: {text}");
-    let remote = Endpoint { ip: IpAddr::from((address as u32).to_be_bytes()), qp: QpNumber::new(qp as u32) };
+    let remote = Endpoint { ip: Gid::from((address as u32).to_be_bytes()), qp: QpNumber::new(qp as u32) };
     (remote, Psn::new(psn as u32))
 }

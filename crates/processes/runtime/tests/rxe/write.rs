@@ -13,9 +13,9 @@ use quincunx_collective::{Numbers, Payload as _};
 use quincunx_engine::verbs::{Completion, SendRequest, Slice, Verb, WorkId};
 use quincunx_roce::{RoceCommand, RoceEvent};
 use quincunx_units::Duration;
-use quincunx_wire::{Endpoint, Psn, QpNumber};
+use quincunx_wire::{Endpoint, Gid, Psn, QpNumber};
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{IpAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::time::Instant;
 
 /// Bytes of each message, four packets. The program has a buffer of so many to write from, and behind it another, whose
@@ -58,7 +58,7 @@ struct Keys {
     psn: Psn,
     remote_key: u32,
     address: u64,
-    ip: IpAddr,
+    ip: Gid,
 }
 
 impl Keys {
@@ -69,7 +69,7 @@ impl Keys {
     /// shared receive queue, all in hexadecimal.
     fn write(&self) -> String {
         let Self { qp, psn, remote_key, address, ip } = self;
-        let ip: String = quincunx_wire::grh::gid_of(*ip).octets().map(|byte| format!("{byte:02x}:")).concat();
+        let ip: String = ip.octets().map(|byte| format!("{byte:02x}:")).concat();
         let (qp, psn) = (qp.value(), psn.value());
         format!("0000:0001:{qp:06x}:{psn:06x}:{remote_key:08x}:{address:016x}:{ip}00000000:\0")
     }
@@ -84,7 +84,7 @@ impl Keys {
             psn: Psn::new(fields[3] as u32),
             remote_key: fields[4] as u32,
             address: fields[5],
-            ip: IpAddr::from([18, 19, 20, 21].map(|at| fields[at] as u8)),
+            ip: Gid::from([18, 19, 20, 21].map(|at| fields[at] as u8)),
         }
     }
 }
@@ -152,7 +152,7 @@ pub(crate) fn play(guest: &mut Guest, listener: &TcpListener, index: usize, run:
 }
 
 fn connect(run: &WriteRun, index: usize, theirs: Keys) -> Connection {
-    let local = Endpoint { ip: OUR_PLACE.address(), qp: QpNumber::new(0x200 + index as u32) };
+    let local = Endpoint { ip: OUR_PLACE.address().into(), qp: QpNumber::new(0x200 + index as u32) };
     let psn = Psn::new(0x00ff_fffe);
     let mut node = open(run.loss, local, psn, Endpoint { ip: theirs.ip, qp: theirs.qp }, theirs.psn);
     let pattern: Vec<u8> = (0..SIZE).map(|at| (index + at * 7 + at / 251) as u8).collect();

@@ -13,7 +13,7 @@ use quincunx_driver_net::TransportOptions;
 use quincunx_runtime::{JoinedGroup, ProcessOptions, Rank, SwitchSnapshot, serve_switch};
 use quincunx_sockets::UdpOptions;
 use quincunx_units::{ByteCount, Duration};
-use quincunx_wire::{Framing, Operation, Psn, QpNumber, RoceHeader, datagram_length, emit_datagram};
+use quincunx_wire::{Framing, Gid, Operation, Psn, QpNumber, RoceHeader, datagram_length, emit_datagram};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -235,7 +235,7 @@ fn a_frame_for_a_queue_pair_that_nobody_at_the_address_has_is_dropped_and_counte
         // Of each of the three, of a share that is nobody's, and of one that nobody can have.
         for share in [0, 1, 2, 3, 200] {
             let (queue_pair, operation) = (QpNumber::new(share << 16 | 77), Operation::WriteMiddle);
-            let ends = [2, 0].map(common::address);
+            let ends = [2, 0].map(|rank| Gid::of(common::address(rank)));
             let header = RoceHeader::new(ends[0], ends[1], queue_pair, Psn::new(0), operation);
             let mut bytes = vec![0; datagram_length(&operation, 8)];
             emit_datagram(&header, b"8 bytes.", &mut bytes);

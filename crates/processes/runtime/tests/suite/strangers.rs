@@ -40,8 +40,8 @@ fn a_bitmap_with_an_unknown_rank_ends_the_group_and_nothing_is_delivered() {
     let (mut six, mut two) = (group(2, 3), group(1, 2));
     let far = &mut two.contexts.get_mut(&Member::Rank(Rank(1))).unwrap().connections[0];
     let near = &mut six.contexts.get_mut(&Member::Rank(Rank(0))).unwrap().connections[2];
-    far.local.ip = address(3);
-    near.remote = Endpoint { ip: address(3), ..far.local };
+    far.local.ip = address(3).into();
+    near.remote = Endpoint { ip: address(3).into(), ..far.local };
     far.remote = near.local;
     let mut writer = open(six, 0, 0);
     let mut relay = open(two, 1, 3);

@@ -4,8 +4,7 @@ use quincunx_collective::{GroupId, Rank};
 use quincunx_design::{Connection, FabricKind, Member, Naming, Node, Peer, Plan, Role, Settings, SwitchPlan};
 use quincunx_fabric::TreeNodeId;
 use quincunx_units::ByteCount;
-use quincunx_wire::{Endpoint, Psn, QpNumber};
-use std::net::IpAddr;
+use quincunx_wire::{Endpoint, Gid, Psn, QpNumber};
 
 const SWITCH: Member = Member::Switch(TreeNodeId(9));
 
@@ -51,7 +50,7 @@ fn endpoints() -> impl FnMut(Member) -> Endpoint {
             Member::Rank(rank) => rank.0 as u8,
             Member::Switch(node) => 100 + node.0 as u8,
         };
-        Endpoint { ip: IpAddr::from([127, 0, 0, last]), qp: QpNumber::new(next) }
+        Endpoint { ip: Gid::from([127, 0, 0, last]), qp: QpNumber::new(next) }
     }
 }
 
@@ -84,11 +83,7 @@ fn connections_stand_by_number_and_their_ends_meet() {
         let [at_rank] = &at_rank.connections[..] else { panic!("a rank has one: {at_rank:?}") };
         assert_eq!(at_rank.peer, Peer::Switch("s9".to_string()));
         assert_eq!((at_switch.local, at_switch.remote), (at_rank.remote, at_rank.local));
-        assert_eq!(
-            at_switch.local.ip,
-            IpAddr::from([127, 0, 0, 109]),
-            "the switch's own end is at the switch"
-        );
+        assert_eq!(at_switch.local.ip, Gid::from([127, 0, 0, 109]), "the switch's own end is at the switch");
     }
 }
 

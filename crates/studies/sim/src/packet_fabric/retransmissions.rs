@@ -5,9 +5,8 @@ use quincunx_collective::{GroupId, Payload};
 use quincunx_driver_des::{NodeIndex, Observer};
 use quincunx_engine::Frame;
 use quincunx_nodes::Node;
-use quincunx_wire::{Endpoint, Operation, Psn, QpNumber, RoceHeader};
+use quincunx_wire::{Endpoint, Gid, Operation, Psn, QpNumber, RoceHeader};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 /// Data frames that a node sends to a queue pair whose number it has sent before, switches at which connections end among the nodes. What
 /// has no payload asks what has arrived, and is no data.
@@ -48,7 +47,7 @@ impl Sender {
 
     /// The place of a queue pair; none if this node sends nothing of its own to it.
     #[inline]
-    fn place(&self, ip: IpAddr, qp: QpNumber) -> Option<usize> {
+    fn place(&self, ip: Gid, qp: QpNumber) -> Option<usize> {
         let mut place = self.last;
         for _ in 0..Self::NEAR {
             let Sent { remote, .. } = self.sent.get(place)?;
@@ -165,7 +164,7 @@ mod tests {
     use quincunx_wire::{Aeth, Position, Syndrome};
 
     fn header(to: u8, psn: u32, operation: Operation) -> RoceHeader {
-        let [from, to] = [1, to].map(|last| IpAddr::from([10, 0, 0, last]));
+        let [from, to] = [1, to].map(|last| Gid::from([10, 0, 0, last]));
         RoceHeader::new(from, to, QpNumber::new(16), Psn::new(psn), operation)
     }
 

@@ -12,8 +12,7 @@ use quincunx_network::FaultPlan;
 use quincunx_nodes::{Host, HostCommand, HostEvent, HostGroup};
 use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, Reliability};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant, Packets, Probability};
-use quincunx_wire::{Endpoint, Psn, QpNumber, RoceHeader};
-use std::net::IpAddr;
+use quincunx_wire::{Endpoint, Gid, Psn, QpNumber, RoceHeader};
 
 const MTU: usize = 16;
 const DATA: usize = 40;
@@ -135,7 +134,7 @@ fn table(neighbours: &[Vec<usize>], rank: usize) -> Table {
 }
 
 fn endpoint(at: usize, toward: usize) -> Endpoint {
-    Endpoint { ip: IpAddr::from([10, 0, 0, at as u8]), qp: QpNumber::new(16 + toward as u32) }
+    Endpoint { ip: Gid::from([10, 0, 0, at as u8]), qp: QpNumber::new(16 + toward as u32) }
 }
 
 fn queue_pair(rank: usize, peer: usize) -> QueuePairConfig {

@@ -8,9 +8,9 @@ use quincunx_collective::{Numbers, Payload, SplitMix64};
 use quincunx_network::{Delay, FaultRates, Hold, Injector};
 use quincunx_units::{Duration, Instant, Probability};
 use quincunx_wire::{
-    Operation, Psn, QpNumber, RoceHeader, UdpPath, datagram_length, emit_datagram, parse_identified_datagram,
+    Gid, Operation, Psn, QpNumber, RoceHeader, UdpPath, datagram_length, emit_datagram,
+    parse_identified_datagram,
 };
-use std::net::IpAddr;
 
 /// From a machine to its neighbour.
 const HOP: Duration = Duration::from_micros(1);
@@ -137,7 +137,7 @@ impl World {
             3 => Operation::WriteLast,
             _ => Operation::Send(quincunx_wire::Position::Middle),
         };
-        let source = IpAddr::from([10, 9, 9, 9]);
+        let source = Gid::from([10, 9, 9, 9]);
         let queue_pair = QpNumber::new(self.draw(64) as u32 + 8);
         let psn = Psn::new(self.draw(1 << 24) as u32);
         let header = RoceHeader::new(source, self.fabric.address(to), queue_pair, psn, operation);

@@ -54,7 +54,7 @@ impl World {
 
     fn description(&self, place: Place) -> NodeDescription {
         let name = self.fabric.name(place).to_owned();
-        let host = NodeDescription::host(name, self.fabric.address(place), QUEUE_PAIRS);
+        let host = NodeDescription::host(name, self.fabric.address(place).address(), QUEUE_PAIRS);
         // A process that starts takes its links to be up, until it has looked.
         let up = |link: LinkReport| LinkReport { parallel_links: 1, ..link };
         let links = self.links_of(place).into_iter().map(up).collect();

@@ -5,7 +5,7 @@ use crate::common::{Bytes, receive, send, slice};
 use quincunx_engine::verbs::{Completion, WorkId};
 use quincunx_roce::{QueuePairConfig, Reliability};
 use quincunx_units::{Duration, Instant, Packets};
-use quincunx_wire::{Endpoint, Operation, Psn, QpNumber, RoceHeader, parse_frame};
+use quincunx_wire::{Endpoint, Gid, Operation, Psn, QpNumber, RoceHeader, parse_frame};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -13,9 +13,9 @@ use std::path::Path;
 /// Bytes of a full packet in the captures.
 const MTU: usize = 1024;
 
-const KERNEL: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 10));
-const OTHER_KERNEL: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 11));
-const USER_SPACE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1));
+const KERNEL: Gid = Gid::of(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 10)));
+const OTHER_KERNEL: Gid = Gid::of(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 11)));
+const USER_SPACE: Gid = Gid::of(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1)));
 
 /// The frames of a capture of `vectors/`: after 24 bytes, each has 16 bytes of its own, the captured length at the ninth.
 fn capture(name: &str) -> Vec<(RoceHeader, Vec<u8>)> {
@@ -127,7 +127,7 @@ fn play(
     [sent, received]
 }
 
-const fn endpoint(ip: IpAddr, qp: u32) -> Endpoint {
+const fn endpoint(ip: Gid, qp: u32) -> Endpoint {
     Endpoint { ip, qp: QpNumber::new(qp) }
 }
 

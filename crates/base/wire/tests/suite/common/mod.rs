@@ -2,7 +2,6 @@
 
 use proptest::prelude::*;
 use quincunx_wire::*;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 /// A place in the repository.
@@ -124,10 +123,10 @@ pub(crate) fn any_operation() -> impl Strategy<Value = Operation> {
 }
 
 /// Two addresses of one family.
-fn any_addresses() -> impl Strategy<Value = [IpAddr; 2]> {
+fn any_addresses() -> impl Strategy<Value = [Gid; 2]> {
     prop_oneof![
-        any::<[[u8; 4]; 2]>().prop_map(|both| both.map(IpAddr::from)),
-        any::<[[u8; 16]; 2]>().prop_map(|both| both.map(IpAddr::from)),
+        any::<[[u8; 4]; 2]>().prop_map(|both| both.map(Gid::from)),
+        any::<[[u8; 16]; 2]>().prop_map(|both| both.map(Gid::from)),
     ]
 }
 

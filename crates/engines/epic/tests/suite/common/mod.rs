@@ -7,13 +7,13 @@ use quincunx_design::{Copies, Datapath, DatapathSink, DatapathTimer};
 use quincunx_engine::Frame;
 use quincunx_epic::{Agreement, ControlMessage, EdgeConfig, GroupConfig, IncEngine, Mode, Pattern};
 use quincunx_units::{Duration, Instant, Packets};
-use quincunx_wire::{Aeth, Endpoint, NakCode, Operation, Position, Psn, QpNumber, RoceHeader, Syndrome};
+use quincunx_wire::{Aeth, Endpoint, Gid, NakCode, Operation, Position, Psn, QpNumber, RoceHeader, Syndrome};
 use std::net::{IpAddr, Ipv4Addr};
 
 pub(crate) type Switch = IncEngine<LengthOnly>;
 
 pub(crate) const FIRST: Psn = Psn::new(100);
-const SWITCH: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 1, 1));
+const SWITCH: Gid = Gid::of(IpAddr::V4(Ipv4Addr::new(10, 0, 1, 1)));
 
 /// The headers of what the switch sends, with their edges; what it drops; its timers, set to expire after so long or cancelled; the
 /// edges that it gives up.
@@ -64,7 +64,7 @@ impl DatapathSink<LengthOnly> for Sent {
 pub(crate) fn config() -> GroupConfig {
     let edge = |rank: u16| EdgeConfig {
         local: Endpoint { ip: SWITCH, qp: QpNumber::new(0x100 + u32::from(rank)) },
-        remote: Endpoint { ip: IpAddr::from([10, 0, 0, rank as u8 + 1]), qp: QpNumber::new(0x11) },
+        remote: Endpoint { ip: Gid::from([10, 0, 0, rank as u8 + 1]), qp: QpNumber::new(0x11) },
         rank: Some(Rank(rank)),
         mode: None,
     };
@@ -138,7 +138,7 @@ pub(crate) struct FromRank {
 /// It arrives; what comes of it.
 pub(crate) fn arrive(switch: &mut Switch, now: Instant, frame: &FromRank) -> Sent {
     let FromRank { rank, psn, operation, length, asks } = *frame;
-    let source = IpAddr::from([10, 0, 0, rank as u8 + 1]);
+    let source = Gid::from([10, 0, 0, rank as u8 + 1]);
     let mut header = RoceHeader::new(source, SWITCH, QpNumber::new(0x100 + u32::from(rank)), psn, operation);
     header.acknowledge_request = asks;
     let mut sent = Sent::default();

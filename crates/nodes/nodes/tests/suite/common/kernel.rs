@@ -12,7 +12,7 @@ use quincunx_engine::verbs::{Completion, Memory, ReceiveRequest, SendRequest, Sl
 use quincunx_nodes::Work;
 use quincunx_roce::QueuePairConfig;
 use quincunx_units::Packets;
-use quincunx_wire::{Aeth, NakCode, Operation, Position, Psn, RoceHeader, Syndrome};
+use quincunx_wire::{Aeth, Gid, NakCode, Operation, Position, Psn, RoceHeader, Syndrome};
 
 use super::{Answers, Timer};
 
@@ -365,7 +365,7 @@ impl KernelQueuePair {
 #[test]
 fn going_back_in_a_message_that_is_acknowledged_as_a_whole_sends_an_empty_packet() {
     let end = |last| quincunx_wire::Endpoint {
-        ip: std::net::IpAddr::from([10, 0, 0, last]),
+        ip: Gid::from([10, 0, 0, last]),
         qp: quincunx_wire::QpNumber::new(0x11),
     };
     let mut queue_pair = KernelQueuePair::new(QueuePairConfig {

@@ -5,7 +5,6 @@
 pub mod kernel;
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use quincunx_collective::{
     Collective, DataType, GroupId, Numbers, Payload, Rank, ReduceOp, Reduction, SplitMix64,
@@ -22,7 +21,7 @@ use quincunx_nodes::{
     SwitchEvent, SwitchGroup, SwitchTimer, host_group, switch_groups,
 };
 use quincunx_units::{ByteCount, Duration, Instant, Messages, Packets};
-use quincunx_wire::{Endpoint, Psn, QpNumber, RoceHeader};
+use quincunx_wire::{Endpoint, Gid, Psn, QpNumber, RoceHeader};
 
 use kernel::{KernelQueuePair, KernelTimer};
 
@@ -279,7 +278,7 @@ pub type Victim = Box<dyn FnMut(&RoceHeader) -> bool>;
 /// The network. Ranks come first among the nodes, in rank order.
 pub struct Network {
     nodes: Vec<TestNode>,
-    addresses: BTreeMap<IpAddr, usize>,
+    addresses: BTreeMap<Gid, usize>,
     pub ranks: usize,
     queue: BTreeMap<(Instant, u64), Due>,
     timers: BTreeMap<(usize, Timer), u64>,
@@ -309,12 +308,12 @@ fn hand_over(host: &mut Host<Numbers>, queue_pair: &mut KernelQueuePair) {
     }
 }
 
-fn host_ip(rank: usize) -> IpAddr {
-    IpAddr::from([10, 0, 0, rank as u8 + 1])
+fn host_ip(rank: usize) -> Gid {
+    Gid::from([10, 0, 0, rank as u8 + 1])
 }
 
-fn switch_ip(index: usize) -> IpAddr {
-    IpAddr::from([10, 0, 1, index as u8 + 1])
+fn switch_ip(index: usize) -> Gid {
+    Gid::from([10, 0, 1, index as u8 + 1])
 }
 
 /// What each node of a group is told, for tests that have no network.
@@ -439,7 +438,7 @@ impl Network {
     }
 
     /// Lets a rank's node take a frame of the test's making.
-    pub fn deliver(&mut self, to: IpAddr, header: RoceHeader, payload: Numbers) {
+    pub fn deliver(&mut self, to: Gid, header: RoceHeader, payload: Numbers) {
         let node = self.addresses[&to];
         self.schedule(Duration::ZERO, Due::Arrival { node, header, payload });
     }

@@ -84,7 +84,7 @@ impl StaticGroup {
         let endpoint = |member| {
             let qp = next.entry(member).or_insert(16 + 256 * id);
             *qp += 1;
-            Endpoint { ip: address(place(member)), qp: QpNumber::new(*qp) }
+            Endpoint { ip: address(place(member)).into(), qp: QpNumber::new(*qp) }
         };
         let contexts = plan.contexts(&naming, |node| format!("switch{}", node.0), endpoint);
         Self { design, contexts: contexts.into_iter().collect() }

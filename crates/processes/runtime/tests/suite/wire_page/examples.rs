@@ -8,10 +8,9 @@ use quincunx_wire::flit::{Channel, Class, CreditReturn, FlitHeader, NodeId, Tran
 use quincunx_wire::multiwrite::{Destinations, bitmap_length};
 use quincunx_wire::path_probe::{Kind, PathProbe};
 use quincunx_wire::{
-    Aeth, Deth, NakCode, Operation, Position, Psn, QpNumber, Reth, RoceHeader, Syndrome, datagram_length,
-    emit_datagram,
+    Aeth, Deth, Gid, NakCode, Operation, Position, Psn, QpNumber, Reth, RoceHeader, Syndrome,
+    datagram_length, emit_datagram,
 };
-use std::net::IpAddr;
 
 const ETHERNET: usize = 14;
 const IPV4: usize = 20;
@@ -32,14 +31,14 @@ const FIRST: Psn = Psn::new(0xff_fffe);
 
 /// A frame from rank to switch.
 fn up(psn: Psn, operation: Operation, asks: bool) -> RoceHeader {
-    let [source, destination] = [RANK, SWITCH].map(IpAddr::from);
+    let [source, destination] = [RANK, SWITCH].map(Gid::from);
     let header = RoceHeader::new(source, destination, QpNumber::new(SWITCH_QP), psn, operation);
     RoceHeader { acknowledge_request: asks, ..header }
 }
 
 /// A frame from switch to rank.
 fn down(psn: Psn, operation: Operation) -> RoceHeader {
-    let [source, destination] = [SWITCH, RANK].map(IpAddr::from);
+    let [source, destination] = [SWITCH, RANK].map(Gid::from);
     RoceHeader::new(source, destination, QpNumber::new(RANK_QP), psn, operation)
 }
 

@@ -7,12 +7,12 @@ use quincunx_design::{Copies, Datapath, DatapathSink, DatapathTimer};
 use quincunx_engine::Frame;
 use quincunx_epic::{Agreement, ControlMessage, EdgeConfig, GroupConfig, IncEngine, Mode, Pattern};
 use quincunx_units::{Duration, Instant, Packets};
-use quincunx_wire::{Aeth, Endpoint, NakCode, Operation, Position, Psn, QpNumber, RoceHeader, Syndrome};
+use quincunx_wire::{Aeth, Endpoint, Gid, NakCode, Operation, Position, Psn, QpNumber, RoceHeader, Syndrome};
 use std::net::{IpAddr, Ipv4Addr};
 
 type Switch = IncEngine<Numbers>;
 
-const SWITCH: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 1, 1));
+const SWITCH: Gid = Gid::of(IpAddr::V4(Ipv4Addr::new(10, 0, 1, 1)));
 const MTU: usize = 4;
 /// The control message is packet 0 of the group.
 const FIRST: Psn = Psn::new(0);
@@ -116,8 +116,8 @@ fn switch(mode: Mode) -> Switch {
     Switch::new(config).expect("a group that can be")
 }
 
-fn address(rank: u16) -> IpAddr {
-    IpAddr::from([10, 0, 0, rank as u8 + 1])
+fn address(rank: u16) -> Gid {
+    Gid::from([10, 0, 0, rank as u8 + 1])
 }
 
 /// What rank `rank` sends comes; everything asks for an acknowledge.

@@ -3,13 +3,13 @@
 pub(crate) mod bench;
 pub(crate) mod links;
 
-use core::net::{IpAddr, Ipv4Addr};
 use core::ops::Range;
 use quincunx_collective::{BlockQuantization, Payload, Quantized, Reduction};
 use quincunx_engine::verbs::{ReceiveRequest, RegionId, SendRequest, Slice, Verb, WorkId};
 use quincunx_roce::{QueuePairConfig, Reliability};
 use quincunx_units::{Duration, Packets};
-use quincunx_wire::{Endpoint, Psn, QpNumber};
+use quincunx_wire::{Endpoint, Gid, Psn, QpNumber};
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Plain bytes.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -72,9 +72,9 @@ impl Payload for Bytes {
 }
 
 pub(crate) const ALICE: Endpoint =
-    Endpoint { ip: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), qp: QpNumber::new(0x11) };
+    Endpoint { ip: Gid::of(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1))), qp: QpNumber::new(0x11) };
 pub(crate) const BOB: Endpoint =
-    Endpoint { ip: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), qp: QpNumber::new(0x22) };
+    Endpoint { ip: Gid::of(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2))), qp: QpNumber::new(0x22) };
 
 /// Alice's first PSN: a few packets before it wraps.
 pub(crate) const ALICE_PSN: Psn = Psn::new(0x00ff_fffe);
