@@ -75,6 +75,21 @@ class PackageTest(unittest.TestCase):
                 with self.subTest(unit=file.path):
                     self.assertLessEqual({"DynamicUser=yes", "NoNewPrivileges=yes", "ProtectSystem=strict", "Restart=always"}, set(file.data.decode().splitlines()))
 
+    def test_its_drop_ins_are_those_that_the_page_on_services_names(self) -> None:
+        named = set(re.findall(r"^\| `([\w-]+\.conf)` \|", (ROOT / "docs/running/services.md").read_text(), re.M))
+        self.assertEqual({Path(path).name for path in self.paths if path.startswith("usr/share/quincunx/")}, named)
+
+    def test_whoever_has_ports_may_open_their_sockets_and_look_at_them(self) -> None:
+        texts = {Path(file.path).name: (file.data or b"").decode(errors="replace") for file in self.files}
+        for unit, drop_in in (("quincunx-ports@.service", ""), ("quincunx-agent@.service", "cables.conf")):
+            lines = [line.partition("=") for line in (texts[unit] + texts.get(drop_in, "")).splitlines()]
+            held = {key: {word for name, _, value in lines if name == key for word in value.split()} for key, _, _ in lines}
+            with self.subTest(unit=unit):
+                self.assertIn("$PORTS", held["ExecStart"])
+                for key in ("AmbientCapabilities", "CapabilityBoundingSet"):
+                    self.assertIn("CAP_NET_RAW", held[key])
+                self.assertLessEqual({"AF_PACKET", "AF_NETLINK"}, held["RestrictAddressFamilies"])
+
     def test_programs_ask_for_the_library_by_its_version_and_find_it(self) -> None:
         links = {Path(file.path).name: file.link for file in self.files if file.link}
         self.assertEqual(links, {"libquincunx.so": build.soname(VERSION), build.soname(VERSION): f"libquincunx.so.{VERSION}"})

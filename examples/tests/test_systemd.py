@@ -103,21 +103,26 @@ class RunTest(unittest.TestCase):
     def setUpClass(cls) -> None:
         folder = tempfile.mkdtemp()
         cls.addClassCleanup(shutil.rmtree, folder)
-        made = program.ask("manager", "init", f"{folder}/certs", "--node", "leaf1,s0", "--tenant", "blue")
+        made = program.ask("manager", "init", f"{folder}/certs", "--node", "leaf1,s0,gpu1", "--tenant", "blue")
         assert made.returncode == 0, made.stderr
         files = {f"etc/quincunx/{file.name}": file.read_text(encoding="utf-8") for file in Path(folder, "certs").iterdir()}
         for file in FOLDER.glob("*.service"):
             files[f"etc/systemd/system/{file.name}"] = file.read_text(encoding="utf-8")
         files["etc/systemd/system/quincunx-switch@leaf1.service.d/behind-agent.conf"] = (FOLDER / "behind-agent.conf").read_text(encoding="utf-8")
         files["etc/quincunx/agent-leaf1.env"] = "LISTEN=127.0.0.1:4792\nMANAGER=127.0.0.1:4790\n"
+        files["etc/systemd/system/quincunx-agent@gpu1.service.d/cables.conf"] = (FOLDER / "cables.conf").read_text(encoding="utf-8")
+        files["etc/quincunx/agent-gpu1.env"] = "LISTEN=127.0.0.1:4793\nMANAGER=127.0.0.1:4790\nPORTS=--port a0\n"
         files["etc/quincunx/leaf1.env"] = "ADDRESS=127.0.0.2\nMANAGER=127.0.0.1:4792\nMEMORY=16MiB\nMETRICS=127.0.0.1:9791\n"
-        files["etc/quincunx/s0.env"] = "ADDRESS=10.77.0.1/24\nPORTS=--port p0\nMANAGER=127.0.0.1:4790\nMEMORY=16MiB\nMETRICS=127.0.0.1:9792\n"
+        files["etc/quincunx/s0.env"] = "ADDRESS=10.77.0.1/24\nPORTS=--port p0 --port p1\nMANAGER=127.0.0.1:4790\nMEMORY=16MiB\nMETRICS=127.0.0.1:9792\n"
         cls.machine = Machine(program.program().resolve(), files)
         cls.addClassCleanup(cls.machine.close)
         for command in (
             "ip netns add hosts",
             "ip link add p0 mtu 9000 type veth peer name h0 mtu 9000 netns hosts",
             "ip link set p0 up",
+            "ip link add p1 mtu 9000 type veth peer name a0 mtu 9000",
+            "ip link set p1 up",
+            "ip link set a0 up",
             "ip -n hosts link set lo up",
             "ip -n hosts link set h0 up",
             "ip -n hosts addr add 10.77.0.11/24 dev h0",
@@ -134,11 +139,14 @@ class RunTest(unittest.TestCase):
     def test_a_switch_with_ports_has_no_more_than_it_needs_and_collectives_pass_it(self) -> None:
         self.start("quincunx-ports@s0")
         self.until_there("s0")
-        status = self.machine.run("cat", f"/proc/{self.machine.property('quincunx-ports@s0', 'MainPID')}/status").stdout
-        held = int(re.search(r"^CapEff:\t(\w+)$", status, re.M)[1], 16)
-        self.assertEqual(held, 1 << 12 | 1 << 13, "CAP_NET_ADMIN and CAP_NET_RAW")
-        self.assertNotRegex(status, r"(?m)^Uid:\t0\t")
+        self.assertEqual(self.held("quincunx-ports@s0"), 1 << 12 | 1 << 13, "CAP_NET_ADMIN and CAP_NET_RAW")
         self.reduce("10.77.0.1:4790", "10.77.0.11,10.77.0.12", "ip", "netns", "exec", "hosts")
+
+    def test_an_agent_with_ports_has_no_more_than_it_needs_and_hears_the_switch(self) -> None:
+        self.start("quincunx-ports@s0", "quincunx-agent@gpu1")
+        self.until_there("s0")
+        self.assertEqual(self.held("quincunx-agent@gpu1"), 1 << 13, "CAP_NET_RAW")
+        self.machine.until("the cable is found", lambda: re.search(r"^gpu1 +a0 +s0 +p1 +found ", self.operate("nodes", "--links", check=False).stdout, re.M))
 
     def test_each_comes_back_however_often_it_is_killed(self) -> None:
         units = ["quincunx-manager", "quincunx-agent@leaf1", "quincunx-switch@leaf1"]
@@ -181,6 +189,12 @@ class RunTest(unittest.TestCase):
         for unit in units:
             if unit != "quincunx-manager":
                 self.addCleanup(self.machine.run, "systemctl", "stop", unit)
+
+    def held(self, unit: str) -> int:
+        """The capabilities of a unit's process, which is not root's."""
+        status = self.machine.run("cat", f"/proc/{self.machine.property(unit, 'MainPID')}/status").stdout
+        self.assertNotRegex(status, r"(?m)^Uid:\t0\t")
+        return int(re.search(r"^CapEff:\t(\w+)$", status, re.M)[1], 16)
 
     def kill(self, unit: str) -> None:
         """Kills a unit's process, and waits until there is another one."""
