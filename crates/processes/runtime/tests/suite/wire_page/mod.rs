@@ -2,6 +2,7 @@
 //! is made here by asking the code; a test fails when the two differ.
 
 mod examples;
+mod programs;
 mod switch;
 mod words;
 
@@ -73,7 +74,10 @@ fn with_parts(page: &str, parts: &Parts) -> String {
 
 #[test]
 fn what_the_page_shows_is_what_the_code_writes() {
-    let made: Parts = examples::parts().into_iter().chain(words::parts()).chain(switch::parts()).collect();
+    let made: Parts = [examples::parts(), words::parts(), switch::parts(), programs::parts()]
+        .into_iter()
+        .flatten()
+        .collect();
     let path = root().join("docs/wire.md");
     let mut page = std::fs::read_to_string(&path).expect("the page is there");
     if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {

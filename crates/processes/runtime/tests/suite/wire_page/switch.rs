@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr};
 type Switch = IncEngine<Numbers>;
 
 const SWITCH: Gid = Gid::of(IpAddr::V4(Ipv4Addr::new(10, 0, 1, 1)));
-const MTU: usize = 4;
+pub(super) const MTU: usize = 4;
 /// The control message is packet 0 of the group.
 const FIRST: Psn = Psn::new(0);
 
@@ -86,18 +86,19 @@ fn signed(psn: u32) -> i64 {
     i64::from(Psn::new(psn).distance_from(FIRST))
 }
 
-fn switch(mode: Mode) -> Switch {
+/// A group of three ranks at one switch, with a window of so many packets of a number each.
+pub(super) fn config(mode: Mode, window: u32) -> GroupConfig {
     let edge = |rank: u16| EdgeConfig {
         local: Endpoint { ip: SWITCH, qp: QpNumber::new(0x100 + u32::from(rank)) },
         remote: Endpoint { ip: address(rank), qp: QpNumber::new(0x11) },
         rank: Some(Rank(rank)),
         mode: None,
     };
-    let config = GroupConfig {
+    GroupConfig {
         ranks: 3,
         mode,
         mtu: MTU,
-        window: Packets::new(4),
+        window: Packets::new(window),
         message: Packets::new(1),
         initial_psn: FIRST,
         edges: (0..3).map(edge).collect(),
@@ -112,8 +113,7 @@ fn switch(mode: Mode) -> Switch {
         mutation: None,
         resend_timeout: Duration::from_millis(20),
         retry_count: 100,
-    };
-    Switch::new(config).expect("a group that can be")
+    }
 }
 
 fn address(rank: u16) -> Gid {
@@ -137,14 +137,17 @@ fn come(switch: &mut Switch, rank: u16, psn: u32, operation: Operation, payload:
 }
 
 /// The control message of a collective of four packets.
-fn control(switch: &mut Switch, rank: u16, pattern: Pattern) -> Seen {
+pub(super) fn control_of(pattern: Pattern) -> ControlMessage {
     let agreement = match pattern {
         Pattern::AllReduce => Agreement::Detail(0),
         Pattern::Reduce { .. } | Pattern::Broadcast { .. } => Agreement::Follows,
     };
     let reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
-    let message = ControlMessage { pattern, reduction, data_packets: 4, agreement };
-    come(switch, rank, 0, Operation::SendOnlyImmediate(message.encode()), &[])
+    ControlMessage { pattern, reduction, data_packets: 4, agreement }
+}
+
+fn control(switch: &mut Switch, rank: u16, pattern: Pattern) -> Seen {
+    come(switch, rank, 0, Operation::SendOnlyImmediate(control_of(pattern).encode()), &[])
 }
 
 /// A packet of data: rank r's number is 1, 2 or 4.
@@ -166,21 +169,24 @@ fn fire(switch: &mut Switch, timer: DatapathTimer) -> Seen {
 }
 
 /// A group's pattern, and which of the three ranks send and receive in it.
-struct Flow {
-    pattern: Pattern,
-    sources: &'static [u16],
-    sinks: &'static [u16],
+pub(super) struct Flow {
+    pub(super) pattern: Pattern,
+    pub(super) sources: &'static [u16],
+    pub(super) sinks: &'static [u16],
 }
 
-const ALL_REDUCE: Flow = Flow { pattern: Pattern::AllReduce, sources: &[0, 1, 2], sinks: &[0, 1, 2] };
-const REDUCE: Flow = Flow { pattern: Pattern::Reduce { root: Rank(2) }, sources: &[0, 1], sinks: &[2] };
-const BROADCAST: Flow = Flow { pattern: Pattern::Broadcast { root: Rank(0) }, sources: &[0], sinks: &[1, 2] };
+pub(super) const ALL_REDUCE: Flow =
+    Flow { pattern: Pattern::AllReduce, sources: &[0, 1, 2], sinks: &[0, 1, 2] };
+pub(super) const REDUCE: Flow =
+    Flow { pattern: Pattern::Reduce { root: Rank(2) }, sources: &[0, 1], sinks: &[2] };
+pub(super) const BROADCAST: Flow =
+    Flow { pattern: Pattern::Broadcast { root: Rank(0) }, sources: &[0], sinks: &[1, 2] };
 
 /// A name and how a switch gets there.
 type State = (&'static str, fn(Mode, &Flow) -> Switch);
 
 fn empty(mode: Mode, _: &Flow) -> Switch {
-    switch(mode)
+    Switch::new(config(mode, 4)).expect("a group that can be")
 }
 
 /// The sources' control messages have come, and the sinks have acknowledged them.
@@ -227,7 +233,7 @@ const STATES: [State; 5] =
 type Event = (&'static str, fn(&mut Switch, &Flow) -> Seen);
 
 /// The last source, and the last sink.
-fn last(ranks: &[u16]) -> u16 {
+pub(super) fn last(ranks: &[u16]) -> u16 {
     *ranks.last().expect("somebody sends and somebody receives")
 }
 
