@@ -1,6 +1,7 @@
 //! A link that is cut under a running job: real processes, a network namespace each, two leaves with two hosts each below one or two spines. The
 //! manager is on a network of its own, as where machines are managed.
 
+use nix::fcntl::{FcntlArg, fcntl};
 use quincunx_design::FabricKind;
 use quincunx_designs::CATALOG;
 use quincunx_needs::{namespaces, need};
@@ -18,11 +19,15 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_quincunx");
 /// Where the manager serves.
 const MANAGER: &str = "10.79.0.254:4790";
 
-/// So many measurements that the cut comes among the first of them.
+/// So many measurements that what rank 0 has of them is more than [`AHEAD`].
 const CASES: usize = 30;
 
 /// After so many of them a link is cut.
 const BEFORE_THE_CUT: usize = 1;
+
+/// Bytes of measurements that rank 0 can be ahead of who reads them, a page at least: then it waits, and all others for it. So none of them is
+/// at its end before the cut, however long `ip` takes to begin.
+const AHEAD: i32 = 4096;
 
 /// What stands at a place of the fabric: spines may be without a process, and only forward.
 const HOSTS: [&str; 4] = ["host0", "host1", "host2", "host3"];
@@ -237,7 +242,9 @@ fn cut_under(design: &str, spines: usize, computing: usize) -> Outcome {
     let plan = plan(design, LEAVES.len() + computing);
     let mut ranks = HOSTS.map(|host| fabric.start_rank(host, &plan));
     let output: ChildStdout = ranks[0].0.stdout.take().unwrap();
-    let mut lines = BufReader::new(output).lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap());
+    fcntl(&output, FcntlArg::F_SETPIPE_SZ(AHEAD)).unwrap();
+    let output = BufReader::with_capacity(1, output);
+    let mut lines = output.lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap());
     let mut measured: Vec<Measured> = lines.by_ref().take(BEFORE_THE_CUT).collect();
     // The tree leads over the first spine by name.
     fabric.cut("leaf0", "spine0");
