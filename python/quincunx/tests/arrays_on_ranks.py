@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import disagreements
 import numpy
-from package import asked_of_group, expect_groups_at_the_manager, is_told, wait_for_waits, waits
+from package import asked_of_group, expect_as_shown, expect_groups_at_the_manager, is_told, wait_for_waits, waits
 
 import quincunx
 from quincunx import blocks
@@ -255,6 +255,7 @@ def who_is_waited_for_is_said_while_ranks_hang(group: quincunx.Group) -> None:
             stopped = waits()
             reasons = [(rank["rank"], rank["state"]) for rank in stopped["waited_for"]]
             assert reasons == [(1, "stopped"), (2, "not_called")] and stopped["waiting"] == [0], stopped
+            expect_as_shown("quincunx group waits 1")
         finally:
             os.kill(processes[1, 0], signal.SIGCONT)
         assert f"{__file__}:{line} (number 2 of group " in group.waits(), group.waits()
@@ -279,6 +280,17 @@ def the_rank_that_is_slow_is_named(group: quincunx.Group) -> None:
         late = [rank["late"] for rank in asked_of_group("calls")["calls"]["ranks"]]
         assert all(rank["calls"] == 10 for rank in late), late
         assert max(range(group.size), key=lambda rank: late[rank]["last"]) == 5 and late[5]["mean_us"] > 3000, late
+
+
+def who_comes_last_is_told_as_the_page_has_it(group: quincunx.Group) -> None:
+    """Rank 1 is late, but for the first time, and the switch sees it."""
+    values = numpy.ones(1000, numpy.float32)
+    for turn in range(10):
+        if group.rank == 1 and turn > 0:
+            time.sleep(0.02)
+        group.all_reduce(values)
+    if group.rank == 0:
+        expect_as_shown("quincunx group stragglers 1")
 
 
 def a_pause_is_no_death(group: quincunx.Group) -> None:

@@ -110,6 +110,19 @@ def wait_for_waits(ranks: list[int], state: str) -> dict[str, Any]:
     sys.exit(f"expected ranks {ranks} to be waited for, found {found}")
 
 
+def expect_as_shown(beginning: str) -> None:
+    """Ends the program unless a command prints what docs/operators.md shows of it, but for numbers and places in programs."""
+    sys.path += [str(ROOT / "examples" / "tests")]
+    import pages
+
+    text = (ROOT / "docs/operators.md").read_text(encoding="utf-8")
+    [command] = [command for command in pages.commands("docs/operators.md", text) if command.text.startswith(beginning) and command.shown]
+    asked = [os.environ["QUINCUNX_COMMAND"], *command.words, "--manager", os.environ["QUINCUNX_MANAGER"]]
+    printed = subprocess.run(asked, text=True, capture_output=True, check=True).stdout
+    if why := pages.differs(command, printed.splitlines()):
+        sys.exit(f"expected {command} as its page shows it, found {printed}\n{why}")
+
+
 class Analysed(unittest.TestCase):
     """Tests that import the package, whose command is the one that is built here."""
 

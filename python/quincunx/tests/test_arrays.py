@@ -64,6 +64,9 @@ class Arrays(OnRanks):
     def test_the_rank_that_is_slow_is_named(self) -> None:
         self.hold(ranks=8)
 
+    def test_who_comes_last_is_told_as_the_page_has_it(self) -> None:
+        self.hold(ranks=2, options=("--design", "epic-3"))
+
     def test_a_pause_is_no_death(self) -> None:
         for design in ("epic-1", "epic-2", "epic-3", "ring"):
             with self.subTest(design):
