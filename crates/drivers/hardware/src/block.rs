@@ -50,7 +50,7 @@ pub struct Block {
     cycles: u64,
 }
 
-/// What a block says of frames that it drops, beside those that it has no room for.
+/// What a block says of frames that it drops behind its entry.
 const REASONS: [&str; 11] = [
     "unexpected-operation",
     "malformed",
@@ -141,7 +141,8 @@ impl Block {
                     let reason = REASONS.iter().find(|known| **known == reason);
                     happened.push(dropped(&told, frame, reason.unwrap_or(&"by-hardware")));
                 }
-                ["refused" | "lost", frame] => happened.push(dropped(&told, frame, "no-room")),
+                ["lost", frame] => happened.push(dropped(&told, frame, "no-room")),
+                ["refused", frame] => happened.push(dropped(&told, frame, "refused")),
                 _ => {}
             }
         }

@@ -87,7 +87,7 @@ fn what_leaves_goes_from_this_end_of_its_edge_to_the_other() {
 #[test]
 fn frames_that_come_together_are_one_run_with_their_reasons_of_drops() {
     let out = turn(&mut datapath("drop"));
-    assert_eq!(out.drops, [(1, "stale"), (0, "no-room"), (0, "by-hardware")]);
+    assert_eq!(out.drops, [(1, "stale"), (0, "no-room"), (1, "refused"), (0, "by-hardware")]);
     assert_eq!(out.left.len(), 2);
 }
 

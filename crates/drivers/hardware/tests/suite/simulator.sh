@@ -14,7 +14,7 @@ out $edge 3$n 4$n $digits"
       n=$((n + 1)) ;;
     run)
       case $does in
-        drop) printf 'done 1 stale\nlost 0\ndone 7 of-its-own\n' ;;
+        drop) printf 'done 1 stale\nlost 0\nrefused 1\ndone 7 of-its-own\n' ;;
         fail) echo 'fault a decision of no frame' ;;
         end) exit 1 ;;
       esac

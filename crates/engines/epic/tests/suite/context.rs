@@ -1,8 +1,10 @@
 //! What a switch is told of a group, and what it refuses (EPIC 4.1, "States and Context").
 
 use crate::common::config;
-use quincunx_epic::{ConfigError, GroupConfig, MAX_EDGES, MAX_RANKS, Mode};
+use quincunx_design::Datapath;
+use quincunx_epic::{ConfigError, EdgeConfig, GroupConfig, MAX_EDGES, MAX_RANKS, Mode};
 use quincunx_units::Packets;
+use quincunx_wire::Psn;
 
 type Switch = crate::common::Switch;
 
@@ -58,4 +60,34 @@ fn a_window_holds_a_message_of_a_packet_at_least() {
 #[test]
 fn mode_i_is_no_datapath() {
     assert_eq!(refusal(GroupConfig { mode: Mode::I, ..config() }), ConfigError::ModeI);
+}
+
+#[test]
+fn hardware_is_told_of_a_group_by_what_it_must_know() {
+    let mut below = config();
+    // Its parent is a switch in Mode-II, which neither sends again nor acknowledges.
+    below.edges.push(EdgeConfig { rank: None, mode: Some(Mode::II), ..below.edges[0] });
+    let below = GroupConfig {
+        mode: Mode::II,
+        ranks: 4,
+        parent: Some(2),
+        toward: vec![0, 1, 2, 2],
+        window: Packets::new(6),
+        initial_psn: Psn::new(77),
+        reproducible: true,
+        ..below
+    };
+    let told = |config: &GroupConfig| Switch::new(config.clone()).unwrap().told_to_hardware();
+    assert_eq!(told(&below).unwrap(), "group 4 3 2 6 8 77 1 3 0,1,2,2");
+    let root = GroupConfig { mode: Mode::II, ..config() };
+    assert_eq!(told(&root).unwrap(), format!("group 2 2 - 2 8 {} 0 3 0,1", root.initial_psn.value()));
+    let refused = [
+        (GroupConfig { selective: true, ..root.clone() }, "set group.selective=false"),
+        (GroupConfig { standard_verbs: true, ..root }, "set group.standard_verbs=false"),
+        (config(), "found one in Mode-III"),
+    ];
+    for (config, expected) in refused {
+        let refusal = told(&config).unwrap_err().to_string();
+        assert!(refusal.contains(expected), "{refusal}");
+    }
 }

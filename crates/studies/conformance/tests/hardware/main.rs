@@ -52,6 +52,18 @@ fn ranks_around_hardware_send_and_get_what_they_do_around_our_switch() {
     }
 }
 
+#[test]
+fn a_tree_of_hardware_sends_what_a_tree_of_our_switches_does() {
+    let simulator = need!(hardware_simulator());
+    let rooted = |root| [Collective::Reduce { root: Rank(root) }, Collective::Broadcast { root: Rank(root) }];
+    for collective in [Collective::AllReduce].into_iter().chain(rooted(3)) {
+        hold(&simulator, &trial("tree-3-2", collective, 7));
+    }
+    let lossy =
+        trial("tree-3-2", Collective::AllReduce, 8).losing("host-1", "switch-1", &[1]).with_time_outs();
+    hold(&simulator, &lossy);
+}
+
 /// What becomes of frames between a host and the switch.
 type Fault = fn(Trial) -> Trial;
 
