@@ -270,11 +270,6 @@ impl Processes {
         }
     }
 
-    /// Where its manager serves; nothing if there is none yet.
-    pub fn manager(&self) -> Option<&Managers> {
-        self.manager.as_ref()
-    }
-
     /// Starts the manager, and waits until it listens.
     fn start_manager(&mut self) -> Result<(), LaunchError> {
         let place = match (self.switches, &self.arguments.switch_launcher) {

@@ -18,15 +18,6 @@ pub(crate) enum Contender {
     OpenMpi,
     /// `openmpi-ring`: OpenMPI told to take its ring for AllReduce.
     OpenMpiRing,
-    /// `openmpi-switch`: OpenMPI whose collectives our component takes (`openmpi/`), by epic-3.
-    OpenMpiSwitch,
-}
-
-impl Contender {
-    /// Whether `mpirun` starts it.
-    pub(crate) fn is_mpi(&self) -> bool {
-        matches!(self, Self::OpenMpi | Self::OpenMpiRing | Self::OpenMpiSwitch)
-    }
 }
 
 impl PartialEq for Contender {
@@ -43,12 +34,11 @@ impl FromStr for Contender {
             "tcp-ring" => Self::TcpRing,
             "openmpi" => Self::OpenMpi,
             "openmpi-ring" => Self::OpenMpiRing,
-            "openmpi-switch" => Self::OpenMpiSwitch,
-            _ => {
-                Self::Ours(CATALOG.find(text, FabricKind::Tree).map_err(|error| {
-                    format!("{error}; or tcp-ring, openmpi, openmpi-ring, openmpi-switch")
-                })?)
-            }
+            _ => Self::Ours(
+                CATALOG
+                    .find(text, FabricKind::Tree)
+                    .map_err(|error| format!("{error}; or tcp-ring, openmpi, openmpi-ring"))?,
+            ),
         })
     }
 }
@@ -60,7 +50,6 @@ impl fmt::Display for Contender {
             Self::TcpRing => f.pad("tcp-ring"),
             Self::OpenMpi => f.pad("openmpi"),
             Self::OpenMpiRing => f.pad("openmpi-ring"),
-            Self::OpenMpiSwitch => f.pad("openmpi-switch"),
         }
     }
 }
@@ -92,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_contender_has_one_name() {
-        for name in ["epic-1", "epic-3", "ring", "tcp-ring", "openmpi", "openmpi-ring", "openmpi-switch"] {
+        for name in ["epic-1", "epic-3", "ring", "tcp-ring", "openmpi", "openmpi-ring"] {
             assert_eq!(name.parse::<Contender>().unwrap().to_string(), name);
         }
         assert!("mpi".parse::<Contender>().unwrap_err().contains("openmpi-ring"));

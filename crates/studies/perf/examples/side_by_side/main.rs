@@ -198,8 +198,7 @@ impl Arguments {
                     Contender::Ours(design) => self.turn_of_ours(&mut fabric, link, design),
                     _ => {
                         let place = fabric.namespaces().ok_or("expected namespaces")?;
-                        let manager = fabric.manager().ok_or("expected a manager")?.to_string();
-                        peers.turn(contender, place, &manager, &self.sizes)
+                        peers.turn(contender, place, &self.sizes)
                     }
                 };
                 match done {

@@ -27,7 +27,6 @@ pub(crate) struct Peers {
     folder: PathBuf,
     without_ring: Option<String>,
     without_mpi: Option<String>,
-    without_component: Option<String>,
 }
 
 /// What a peer prints of a case.
@@ -46,15 +45,11 @@ impl Peers {
     /// Compiles the peers that are asked for into `folder`. One that cannot be had is [`missing`](Self::missing) then.
     pub(crate) fn build(folder: &Path, contenders: &[Contender]) -> Result<Self, Box<dyn Error>> {
         std::fs::create_dir_all(folder)?;
-        let folder = folder.to_path_buf();
-        let mut peers = Self { folder, without_ring: None, without_mpi: None, without_component: None };
+        let mut peers = Self { folder: folder.to_path_buf(), without_ring: None, without_mpi: None };
         if contenders.contains(&Contender::TcpRing) {
             peers.without_ring = peers.compile("gcc", "tcp_ring").err();
         }
-        if contenders.contains(&Contender::OpenMpiSwitch) {
-            peers.without_component = peers.build_component().err();
-        }
-        if contenders.iter().any(|one| one.is_mpi()) {
+        if contenders.iter().any(|one| matches!(one, Contender::OpenMpi | Contender::OpenMpiRing)) {
             let launcher = Command::new("mpirun").arg("--version").output();
             peers.without_mpi = match launcher
                 .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
@@ -74,11 +69,10 @@ impl Peers {
             Contender::Ours(_) => None,
             Contender::TcpRing => self.without_ring.as_deref(),
             Contender::OpenMpi | Contender::OpenMpiRing => self.without_mpi.as_deref(),
-            Contender::OpenMpiSwitch => self.without_mpi.as_deref().or(self.without_component.as_deref()),
         }
     }
 
-    /// Lets a peer run all sizes once, on a fabric with this manager.
+    /// Lets a peer run all sizes once.
     ///
     /// # Errors
     /// If a process fails or is not done in time; it says what the process said.
@@ -86,7 +80,6 @@ impl Peers {
         &self,
         contender: Contender,
         fabric: &NetnsFabric,
-        manager: &str,
         sizes: &[ByteCount],
     ) -> Result<Vec<Sample>, Box<dyn Error>> {
         let cases: Vec<String> = sizes
@@ -103,15 +96,6 @@ impl Peers {
                 // Fixed rules of the tuned component; 4 is the ring.
                 let rules = "--mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_allreduce_algorithm 4";
                 vec![self.mpi_command(fabric, &cases, rules)]
-            }
-            Contender::OpenMpiSwitch => {
-                let component = self.folder.with_file_name("openmpi");
-                let rules = format!(
-                    "--mca mca_base_component_path {component}:SYSTEM_DEFAULT -x QUINCUNX_MANAGER={manager} \
-                     -x OMPI_MCA_mca_base_component_path={component}:SYSTEM_DEFAULT -x QUINCUNX_DESIGN=epic-3",
-                    component = component.display(),
-                );
-                vec![self.mpi_command(fabric, &cases, &rules)]
             }
             Contender::Ours(_) => return Err("expected a peer".into()),
         };
@@ -204,17 +188,6 @@ impl Peers {
             );
         }
         Ok(read_to_string(&output)?)
-    }
-
-    /// Builds our component of OpenMPI beside the library that it needs, or says why not.
-    fn build_component(&self) -> Result<(), String> {
-        let script = format!("{SOURCES}/../../openmpi/build.py");
-        let target = self.folder.parent().unwrap_or(&self.folder);
-        match Command::new("python3").arg(script).arg(target).output() {
-            Ok(built) if built.status.success() => Ok(()),
-            Ok(built) => Err(String::from_utf8_lossy(&built.stderr).trim().replace("error: ", "")),
-            Err(error) => Err(format!("expected python3, found \"{error}\"; install it")),
-        }
     }
 
     /// Compiles `benches/peers/{name}.c`, or says why not.
