@@ -1,14 +1,27 @@
 """Groups and their operations on arrays, each test on three ranks of a fabric that `quincunx run` starts."""
 
 import os
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 import unittest.mock
 
 import needs
 from package import HERE, LIMIT_SECONDS, PACKAGE, ROOT, OnRanks, one_address
+
+
+def closes_all(listener: socket.socket) -> None:
+    """Takes connections, and closes each after its first bytes, until the listener is closed."""
+    while listener.fileno() >= 0:
+        try:
+            taken, _ = listener.accept()
+        except OSError:
+            return
+        with taken:
+            taken.recv(24)
 
 
 @needs.modules("numpy")
@@ -66,6 +79,16 @@ class Arrays(OnRanks):
 
     def test_who_comes_last_is_told_as_the_page_has_it(self) -> None:
         self.hold(ranks=2, options=("--design", "epic-3"))
+
+    def test_a_connection_that_is_closed_ends_no_program_that_leaves_sigpipe_as_it_is(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as closing:
+            threading.Thread(target=closes_all, args=(closing,), daemon=True).start()
+            # Python ignores the signal, and programs in C do not.
+            program = "import signal; signal.signal(signal.SIGPIPE, signal.SIG_DFL); from quincunx._core import Endpoint; Endpoint()"
+            told = dict(os.environ, PYTHONPATH=str(PACKAGE.parent), QUINCUNX_MANAGER=f"127.0.0.1:{closing.getsockname()[1]}", QUINCUNX_ADDRESS="127.0.0.1")
+            ended = subprocess.run([sys.executable, "-c", program], env=told, text=True, capture_output=True, timeout=LIMIT_SECONDS)
+        self.assertEqual(ended.returncode, 1, ended.stderr)
+        self.assertIn("expected a connection to the manager, but it is gone", ended.stderr)
 
     def test_a_pause_is_no_death(self) -> None:
         for design in ("epic-1", "epic-2", "epic-3", "ring"):

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tonic::codegen::Service;
 use tonic::codegen::http::Uri;
@@ -31,7 +32,7 @@ impl Connector {
         Self { managers, next: Arc::default() }
     }
 
-    pub(crate) async fn connect(self) -> io::Result<TokioIo<TcpStream>> {
+    pub(crate) async fn connect(self) -> io::Result<TokioIo<Quiet>> {
         let all = self.managers.all();
         let first = self.next.load(Ordering::Relaxed);
         let mut last = io::Error::other("no manager is named");
@@ -41,12 +42,51 @@ impl Connector {
                 Ok(stream) => {
                     self.next.store((index + 1) % all.len(), Ordering::Relaxed);
                     stream.set_nodelay(true)?;
-                    return Ok(TokioIo::new(stream));
+                    return Ok(TokioIo::new(Quiet(stream)));
                 }
                 Err(error) => last = error,
             }
         }
         Err(last)
+    }
+}
+
+/// A connection that raises no SIGPIPE when its other end has gone. Programs in C leave that signal as it is, and it ends them. What is written in
+/// one piece goes by `send`, with MSG_NOSIGNAL; in several pieces it would go by `writev`, which knows no such flag.
+#[derive(Debug)]
+pub(crate) struct Quiet(TcpStream);
+
+impl Quiet {
+    pub(crate) fn into_stream(self) -> TcpStream {
+        self.0
+    }
+}
+
+impl AsyncRead for Quiet {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(context, into)
+    }
+}
+
+impl AsyncWrite for Quiet {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(context)
     }
 }
 
@@ -60,7 +100,7 @@ async fn reach(manager: &ManagerAddress, is_one_of_several: bool) -> io::Result<
 }
 
 impl Service<Uri> for Connector {
-    type Response = TokioIo<TcpStream>;
+    type Response = TokioIo<Quiet>;
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
 

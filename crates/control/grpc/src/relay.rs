@@ -167,7 +167,7 @@ impl Relay {
     async fn reach(&self) -> TcpStream {
         loop {
             match self.connector.clone().connect().await {
-                Ok(far) => return far.into_inner(),
+                Ok(far) => return far.into_inner().into_stream(),
                 Err(_) => tokio::time::sleep(LOOK).await,
             }
         }
