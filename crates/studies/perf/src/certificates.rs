@@ -49,7 +49,7 @@ impl Certificates {
         ["--identity".to_owned(), self.file(name).display().to_string()]
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.pem"))
     }
 }

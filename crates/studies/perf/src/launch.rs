@@ -29,6 +29,9 @@ use crate::certificates::Certificates;
 pub use crate::error::LaunchError;
 use crate::printed::{Printed, Printer};
 
+/// The job of programs that join a fabric in namespaces without being its ranks.
+const GUESTS: &str = "guest";
+
 /// TCP port of the manager in a namespace fabric; on loopback the system chooses one.
 const MANAGER_PORT: u16 = 4790;
 
@@ -200,7 +203,13 @@ impl Processes {
             arguments.nodes.extend(["--pace".to_owned(), rate.to_string()]);
         }
         let certificates = match ground {
-            Ground::Namespaces(_) => Some(Certificates::issue(switches, &members)?),
+            Ground::Namespaces(_) => {
+                let guests = (0..shape.ranks()).map(|rank| format!("{GUESTS}{rank}"));
+                Some(Certificates::issue(
+                    switches,
+                    &members.iter().cloned().chain(guests).collect::<Vec<_>>(),
+                )?)
+            }
             Ground::Loopback { .. } | Ground::Running { .. } => None,
         };
         let mut fabric = Self {
@@ -268,6 +277,13 @@ impl Processes {
             Ground::Namespaces(fabric) => Some(fabric),
             Ground::Loopback { .. } | Ground::Running { .. } => None,
         }
+    }
+
+    /// What programs of somebody else's need to know to be nodes on the ranks' hosts, in namespaces: where the manager serves, the name of their
+    /// job, and the files with their certificates, to whose names each has to add its rank and `.pem`.
+    pub fn guests(&self) -> Option<(String, &'static str, PathBuf)> {
+        let (manager, certificates) = (self.manager.as_ref()?, self.certificates.as_ref()?);
+        Some((manager.to_string(), GUESTS, certificates.file(GUESTS).with_extension("")))
     }
 
     /// Starts the manager, and waits until it listens.

@@ -106,15 +106,22 @@ fn a_switch_and_the_agents_of_its_hosts_find_their_links_which_nodes_shows() {
     site.expect("silence", &["h0 eth0 - s0 h0: silent", "h1 eth0 - s0 h1: silent"]);
 }
 
+/// What a page shows under a command.
+fn page(command: &str) -> &'static str {
+    let text = include_str!("../../../../../docs/operators.md");
+    let (_, shown) = text.split_once(&format!("\n$ {command}\n")).expect("the page has it");
+    shown.split_once("```").expect("the block ends").0
+}
+
 #[test]
-fn what_a_switch_is_told_and_its_cables_deny_is_shown_by_name_and_port() {
+fn what_a_switch_is_told_and_its_cables_deny_is_shown_by_name_and_port_as_the_page_has_it() {
     need!(namespaces());
     // The names are the wrong way round.
-    let site = Site::new("cables-denied", 2, "--neighbours s7@h0");
+    let site = Site::new("cables-denied", 2, "--neighbours h1@h0");
     let _agents = [site.agent(0), site.agent(1)];
-    site.expect("links", &["h0 eth0 - s0 h0: found", "h1 eth0 - s0 h1: found", "s0 h0 - s7: denied"]);
+    site.expect("links", &["h0 eth0 - s0 h0: found", "h1 eth0 - s0 h1: found", "s0 h0 - h1: denied"]);
     let shown = String::from_utf8(site.nodes("--links").stdout).expect("a table");
-    assert!(shown.contains("s0 says that its h0 leads to s7, and its cable leads to h0 eth0"), "{shown}");
+    assert_eq!(shown, page("quincunx nodes --links"));
 }
 
 #[test]

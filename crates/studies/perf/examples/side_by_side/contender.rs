@@ -18,6 +18,15 @@ pub(crate) enum Contender {
     OpenMpi,
     /// `openmpi-ring`: OpenMPI told to take its ring for AllReduce.
     OpenMpiRing,
+    /// `openmpi-switch`: OpenMPI whose collectives our component takes (`openmpi/`), by epic-3.
+    OpenMpiSwitch,
+}
+
+impl Contender {
+    /// Whether `mpirun` starts it.
+    pub(crate) fn is_mpi(&self) -> bool {
+        matches!(self, Self::OpenMpi | Self::OpenMpiRing | Self::OpenMpiSwitch)
+    }
 }
 
 impl PartialEq for Contender {
@@ -34,11 +43,12 @@ impl FromStr for Contender {
             "tcp-ring" => Self::TcpRing,
             "openmpi" => Self::OpenMpi,
             "openmpi-ring" => Self::OpenMpiRing,
-            _ => Self::Ours(
-                CATALOG
-                    .find(text, FabricKind::Tree)
-                    .map_err(|error| format!("{error}; or tcp-ring, openmpi, openmpi-ring"))?,
-            ),
+            "openmpi-switch" => Self::OpenMpiSwitch,
+            _ => {
+                Self::Ours(CATALOG.find(text, FabricKind::Tree).map_err(|error| {
+                    format!("{error}; or tcp-ring, openmpi, openmpi-ring, openmpi-switch")
+                })?)
+            }
         })
     }
 }
@@ -50,6 +60,7 @@ impl fmt::Display for Contender {
             Self::TcpRing => f.pad("tcp-ring"),
             Self::OpenMpi => f.pad("openmpi"),
             Self::OpenMpiRing => f.pad("openmpi-ring"),
+            Self::OpenMpiSwitch => f.pad("openmpi-switch"),
         }
     }
 }
@@ -81,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_contender_has_one_name() {
-        for name in ["epic-1", "epic-3", "ring", "tcp-ring", "openmpi", "openmpi-ring"] {
+        for name in ["epic-1", "epic-3", "ring", "tcp-ring", "openmpi", "openmpi-ring", "openmpi-switch"] {
             assert_eq!(name.parse::<Contender>().unwrap().to_string(), name);
         }
         assert!("mpi".parse::<Contender>().unwrap_err().contains("openmpi-ring"));

@@ -198,7 +198,8 @@ impl Arguments {
                     Contender::Ours(design) => self.turn_of_ours(&mut fabric, link, design),
                     _ => {
                         let place = fabric.namespaces().ok_or("expected namespaces")?;
-                        peers.turn(contender, place, &self.sizes)
+                        let guests = fabric.guests().ok_or("expected namespaces")?;
+                        peers.turn(contender, place, &guests, &self.sizes)
                     }
                 };
                 match done {

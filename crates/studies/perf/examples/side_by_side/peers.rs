@@ -27,6 +27,7 @@ pub(crate) struct Peers {
     folder: PathBuf,
     without_ring: Option<String>,
     without_mpi: Option<String>,
+    without_component: Option<String>,
 }
 
 /// What a peer prints of a case.
@@ -45,11 +46,15 @@ impl Peers {
     /// Compiles the peers that are asked for into `folder`. One that cannot be had is [`missing`](Self::missing) then.
     pub(crate) fn build(folder: &Path, contenders: &[Contender]) -> Result<Self, Box<dyn Error>> {
         std::fs::create_dir_all(folder)?;
-        let mut peers = Self { folder: folder.to_path_buf(), without_ring: None, without_mpi: None };
+        let folder = folder.to_path_buf();
+        let mut peers = Self { folder, without_ring: None, without_mpi: None, without_component: None };
         if contenders.contains(&Contender::TcpRing) {
             peers.without_ring = peers.compile("gcc", "tcp_ring").err();
         }
-        if contenders.iter().any(|one| matches!(one, Contender::OpenMpi | Contender::OpenMpiRing)) {
+        if contenders.contains(&Contender::OpenMpiSwitch) {
+            peers.without_component = peers.build_component().err();
+        }
+        if contenders.iter().any(|one| one.is_mpi()) {
             let launcher = Command::new("mpirun").arg("--version").output();
             peers.without_mpi = match launcher
                 .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
@@ -69,10 +74,11 @@ impl Peers {
             Contender::Ours(_) => None,
             Contender::TcpRing => self.without_ring.as_deref(),
             Contender::OpenMpi | Contender::OpenMpiRing => self.without_mpi.as_deref(),
+            Contender::OpenMpiSwitch => self.without_mpi.as_deref().or(self.without_component.as_deref()),
         }
     }
 
-    /// Lets a peer run all sizes once.
+    /// Lets a peer run all sizes once, on a fabric that guests find so.
     ///
     /// # Errors
     /// If a process fails or is not done in time; it says what the process said.
@@ -80,6 +86,7 @@ impl Peers {
         &self,
         contender: Contender,
         fabric: &NetnsFabric,
+        (manager, job, identities): &(String, &str, PathBuf),
         sizes: &[ByteCount],
     ) -> Result<Vec<Sample>, Box<dyn Error>> {
         let cases: Vec<String> = sizes
@@ -91,11 +98,23 @@ impl Peers {
             .collect();
         let commands = match contender {
             Contender::TcpRing => self.ring_commands(fabric, &cases),
-            Contender::OpenMpi => vec![self.mpi_command(fabric, &cases, "")],
+            Contender::OpenMpi => vec![self.mpi_command(fabric, &cases, "", "")],
             Contender::OpenMpiRing => {
                 // Fixed rules of the tuned component; 4 is the ring.
                 let rules = "--mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_allreduce_algorithm 4";
-                vec![self.mpi_command(fabric, &cases, rules)]
+                vec![self.mpi_command(fabric, &cases, rules, "")]
+            }
+            Contender::OpenMpiSwitch => {
+                let component = self.folder.with_file_name("openmpi");
+                let rules = format!(
+                    "--mca mca_base_component_path {component}:SYSTEM_DEFAULT -x QUINCUNX_MANAGER={manager} \
+                     -x OMPI_MCA_mca_base_component_path={component}:SYSTEM_DEFAULT -x QUINCUNX_DESIGN=epic-3 \
+                     -x QUINCUNX_JOB={job} -x QUINCUNX_GUESTS={identities}",
+                    component = component.display(),
+                    identities = identities.display(),
+                );
+                let first = format!("{SOURCES}/as_guest.sh ");
+                vec![self.mpi_command(fabric, &cases, &rules, &first)]
             }
             Contender::Ours(_) => return Err("expected a peer".into()),
         };
@@ -139,7 +158,7 @@ impl Peers {
         (0..ranks).map(command).collect()
     }
 
-    fn mpi_command(&self, fabric: &NetnsFabric, cases: &[String], rules: &str) -> Command {
+    fn mpi_command(&self, fabric: &NetnsFabric, cases: &[String], rules: &str, first: &str) -> Command {
         let ranks = fabric.hosts();
         let (folder, cases) = (self.folder.display(), cases.join(" "));
         let namespaces: Vec<String> =
@@ -153,7 +172,7 @@ impl Peers {
             "exec timeout --foreground --kill-after=10 {LIMIT_SECONDS} mpirun --allow-run-as-root \
              --mca plm_rsh_agent {agent} --mca plm_rsh_no_tree_spawn 1 --mca orte_tmpdir_base {folder}/session \
              --mca oob_tcp_if_include {NETWORK} --mca btl_tcp_if_include {NETWORK} --mca pml ob1 --mca btl tcp,self \
-             --mca mpi_yield_when_idle 1 --bind-to none --host {hosts} -np {ranks} {rules} {folder}/mpi {cases}"
+             --mca mpi_yield_when_idle 1 --bind-to none --host {hosts} -np {ranks} {rules} {first}{folder}/mpi {cases}"
         );
         let mut command = Command::new(&agent);
         command.arg(NetnsNode::Host(0).address().to_string()).arg(mpirun);
@@ -188,6 +207,17 @@ impl Peers {
             );
         }
         Ok(read_to_string(&output)?)
+    }
+
+    /// Builds our component of OpenMPI beside the library that it needs, or says why not.
+    fn build_component(&self) -> Result<(), String> {
+        let script = format!("{SOURCES}/../../openmpi/build.py");
+        let target = self.folder.parent().unwrap_or(&self.folder);
+        match Command::new("python3").arg(script).arg(target).output() {
+            Ok(built) if built.status.success() => Ok(()),
+            Ok(built) => Err(String::from_utf8_lossy(&built.stderr).trim().replace("error: ", "")),
+            Err(error) => Err(format!("expected python3, found \"{error}\"; install it")),
+        }
     }
 
     /// Compiles `benches/peers/{name}.c`, or says why not.
