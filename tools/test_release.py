@@ -43,6 +43,11 @@ class VersionTest(unittest.TestCase):
             with self.subTest(project=project.parent.name):
                 self.assertIn("version", tomllib.loads(project.read_text())["project"]["dynamic"])
 
+    def test_wheels_have_no_bill_of_materials_with_this_machines_folders(self) -> None:
+        for project in ("quincunx", "command"):
+            told = tomllib.loads((ROOT / "python" / project / "pyproject.toml").read_text())["tool"]["maturin"]
+            self.assertEqual(told.get("sbom"), {"rust": False}, project)
+
     def test_the_changelogs_newest_release_is_it(self) -> None:
         released = re.findall(r"^## \[(\d[^\]]*)\] - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.M)
         self.assertEqual(released[0], VERSION)

@@ -169,7 +169,7 @@ pub(crate) fn table_header() -> String {
             switch,
         ] = cells;
         format!(
-            "{contender:<13} {ranks:>5} {rate:>9} {mtu:>5} {loss:>5} {size:>8} {median:>10} {p99:>10} {mean:>10} {min:>10} {max:>10} {algbw:>9} {link:>7} {ring:>7} {rank:>10} {switch:>10}"
+            "{contender:<14} {ranks:>5} {rate:>9} {mtu:>5} {loss:>5} {size:>8} {median:>10} {p99:>10} {mean:>10} {min:>10} {max:>10} {algbw:>9} {link:>7} {ring:>7} {rank:>10} {switch:>10}"
         )
     };
     let names = [
@@ -209,7 +209,7 @@ impl fmt::Display for Summary {
         let switch = self.switch_processor_us.map_or("-".into(), |time| format!("{:.1}", time.median));
         write!(
             f,
-            "{contender:<13} {ranks:>5} {rate:>9} {mtu:>5} {loss:>5} {size:>8} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {algbw:>9} {:>7} {:>7} {:>10.1} {switch:>10}",
+            "{contender:<14} {ranks:>5} {rate:>9} {mtu:>5} {loss:>5} {size:>8} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {algbw:>9} {:>7} {:>7} {:>10.1} {switch:>10}",
             self.median_us.median,
             self.p99_us.median,
             mean_us.median,
