@@ -50,7 +50,7 @@ class Random(unittest.TestCase):
         hold(self, case, run)
 
     def test_a_barrier_of_any_type_passes_as_it_has_no_numbers(self) -> None:
-        # All sums, and what is not defined, of each of the sixteen types; a bit beside a Barrier's is no Barrier.
+        # The sum of each of the sixteen numbers of types, one of which is no type; and two more operations of one, one of which is none.
         words = [BARRIER | data_type << 23 for data_type in range(16)] + [6 << 27 | BARRIER | 10 << 23, 7 << 27 | BARRIER | 10 << 23]
         case = [Step("group 2 2 - 4 64 0 0 3 0,1")]
         number = 0
