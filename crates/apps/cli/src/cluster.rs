@@ -2,19 +2,22 @@
 
 use clap::Args;
 use quincunx_design::Catalog;
+use quincunx_sim::sweep;
 use quincunx_units::Duration;
 use quincunx_world::{
     Coverage, Outcome, Plan, Planted, Setup, Telling, USUAL, Violation, generate, run, shrink,
 };
 use serde_json::{Value, json};
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use crate::out::say;
 use crate::progress::spinner;
 use crate::results::envelope;
+use crate::sweeps::run_all;
 use crate::{Failure, interrupt};
 
 /// Runs that it may take to make a failing plan smaller.
@@ -135,89 +138,117 @@ impl Cluster {
 
     fn run_many(&self, setup: Setup) -> Result<(), Failure> {
         let (stop, bar, begin) = (interrupt::flag()?, spinner(), Instant::now());
-        let (mut coverage, mut time, mut steps, mut ran) = (Coverage::default(), 0.0, 0, 0_u64);
-        for seed in self.range() {
-            if interrupt::is_set(&stop) {
-                bar.finish_and_clear();
-                let text = format!(
-                    "expected to run all seeds, found an interrupt after {ran}; all of these keep what is promised"
-                );
-                return Err(Failure::Interrupted(text));
-            }
+        let (mut all, mut broken, mut wrong) = (Many::default(), None, None);
+        let run = |seed| {
             let plan = self.plan(seed, setup, self.mutate.as_deref());
-            let outcome = run(&plan, setup, Telling::Nothing).map_err(Failure::Input)?;
-            coverage.add(&outcome.coverage);
-            (time, steps, ran) = (time + outcome.time.as_secs_f64(), steps + outcome.steps, ran + 1);
-            bar.set_message(format!(
-                "seed {seed}, {:.0} times as fast as a clock",
-                time / begin.elapsed().as_secs_f64()
-            ));
-            bar.tick();
-            if let Some(violation) = &outcome.violation {
-                bar.finish_and_clear();
-                return self.tell_smaller(&plan, violation, setup);
+            let outcome = run(&plan, setup, Telling::Nothing);
+            (plan, outcome)
+        };
+        // A flag of its own: the first broken promise is no interrupt.
+        let is_over = AtomicBool::new(false);
+        let run_unless_stopped = |seed| (!interrupt::is_set(&stop)).then(|| run(seed));
+        sweep(self.range().collect(), &is_over, run_unless_stopped, |_, ran| {
+            match ran {
+                Some((plan, Ok(outcome))) => {
+                    all.add(&outcome);
+                    let speed = all.simulated_s / begin.elapsed().as_secs_f64();
+                    bar.set_message(format!("seed {}, {speed:.0} times as fast as a clock", plan.seed));
+                    bar.tick();
+                    broken = outcome.violation.map(|violation| (plan, violation));
+                }
+                Some((_, Err(error))) => wrong = Some(error),
+                None => {}
             }
-        }
+            match interrupt::is_set(&stop) || broken.is_some() || wrong.is_some() {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        });
         bar.finish_and_clear();
-        let seconds = begin.elapsed().as_secs_f64();
-        if self.json {
-            let row = json!({ "seeds": ran, "simulated_s": time, "seconds": seconds, "steps": steps, "kept": true, "met": met(&coverage) });
-            say!("{}", envelope("check cluster", &[row]));
-        } else {
-            say!("{coverage}");
-            say!(
-                "all promises kept by {ran} seeds: {time:.0} s of clusters in {seconds:.1} s, {:.0} times as fast as a clock, {steps} steps",
-                time / seconds
-            );
+        if let Some(error) = wrong {
+            return Err(Failure::Input(error));
         }
+        if let Some((plan, violation)) = broken {
+            return self.tell_smaller(&plan, &violation, setup);
+        }
+        if interrupt::is_set(&stop) {
+            return Err(Failure::Interrupted(format!(
+                "expected to run all seeds, found an interrupt after {}; all of these keep what is promised",
+                all.seeds
+            )));
+        }
+        self.tell_many(&all, begin.elapsed().as_secs_f64());
         match &self.mutate {
             None => Ok(()),
             Some(name) => Err(Failure::Wrong(format!(
-                "expected to find the planted bug {name}, found none in {ran} seeds; run more"
+                "expected to find the planted bug {name}, found none in {} seeds; run more",
+                all.seeds
             ))),
         }
+    }
+
+    fn tell_many(&self, all: &Many, seconds: f64) {
+        let Many { seeds, simulated_s, steps, digest, coverage } = all;
+        if self.json {
+            let row = json!({
+                "seeds": seeds, "simulated_s": simulated_s, "seconds": seconds, "steps": steps,
+                "digest": format!("{digest:016x}"), "kept": true, "met": met(coverage),
+            });
+            return say!("{}", envelope("check cluster", &[row]));
+        }
+        say!("{coverage}");
+        say!(
+            "all promises kept by {seeds} seeds: {simulated_s:.0} s of clusters in {seconds:.1} s, {:.0} times as fast as a clock, {steps} steps, digest {digest:016x}",
+            simulated_s / seconds
+        );
     }
 
     /// Each planted bug, and which seed finds it.
     fn hunt(&self, setup: Setup) -> Result<(), Failure> {
         let (stop, bar) = (interrupt::flag()?, spinner());
         let (mut rows, mut missing) = (Vec::new(), Vec::new());
-        for name in Planted::names(setup.catalog) {
-            let mut found = None;
+        let first = |name: &'static str| {
             for seed in self.range() {
                 if interrupt::is_set(&stop) {
-                    bar.finish_and_clear();
-                    let text = format!(
-                        "expected to try all planted bugs, found an interrupt at {name}; run it again"
-                    );
-                    return Err(Failure::Interrupted(text));
+                    return Err(None);
                 }
                 bar.set_message(format!("{name}: seed {seed}"));
                 bar.tick();
                 let plan = self.plan(seed, setup, Some(name));
-                let outcome = run(&plan, setup, Telling::Nothing).map_err(Failure::Input)?;
+                let outcome = run(&plan, setup, Telling::Nothing).map_err(Some)?;
                 if let Some(violation) = outcome.violation {
-                    found = Some((seed, violation));
-                    break;
+                    return Ok((name, Some((seed, violation))));
                 }
             }
-            let row = match &found {
-                Some((seed, violation)) => {
-                    json!({ "planted": name, "seed": seed, "promise": violation.promise.name(), "what": violation.what })
+            Ok((name, None))
+        };
+        let interrupted = |_, error: &Option<String>| error.is_none().then(String::new);
+        let interrupts =
+            run_all(Planted::names(setup.catalog), &stop, first, interrupted, |_, (name, found)| {
+                let row = match &found {
+                    Some((seed, violation)) => {
+                        json!({ "planted": name, "seed": seed, "promise": violation.promise.name(), "what": violation.what })
+                    }
+                    None => json!({ "planted": name }),
+                };
+                match &found {
+                    _ if self.json => {}
+                    Some((seed, violation)) => bar.suspend(|| {
+                        say!("{name:<30} {seed:>6}  {}: {}", violation.promise.name(), violation.what)
+                    }),
+                    None => bar.suspend(|| say!("{name:<30}      -  not found")),
                 }
-                None => json!({ "planted": name }),
-            };
-            match &found {
-                _ if self.json => {}
-                Some((seed, violation)) => bar.suspend(|| {
-                    say!("{name:<30} {seed:>6}  {}: {}", violation.promise.name(), violation.what)
-                }),
-                None => bar.suspend(|| say!("{name:<30}      -  not found")),
-            }
-            missing.extend(found.is_none().then_some(name));
-            rows.push(row);
-        }
+                missing.extend(found.is_none().then_some(name));
+                rows.push(row);
+            })
+            .map_err(|error| Failure::Input(error.unwrap_or_default()))?;
         bar.finish_and_clear();
+        if interrupt::is_set(&stop) || !interrupts.is_empty() {
+            return Err(Failure::Interrupted(format!(
+                "expected to try all planted bugs, found an interrupt after {}; run it again",
+                rows.len()
+            )));
+        }
         if self.json {
             say!("{}", envelope("check cluster", &rows));
         }
@@ -268,6 +299,28 @@ impl Cluster {
             say!("seed {} breaks a promise; the smallest plan of {runs} that does so, too:", plan.seed);
         }
         self.tell_one(&smallest, &outcome)
+    }
+}
+
+/// What came of many seeds that keep what is promised.
+#[derive(Default)]
+struct Many {
+    seeds: u64,
+    simulated_s: f64,
+    steps: u64,
+    /// Two machines that ran the same seeds have the same.
+    digest: u64,
+    coverage: Coverage,
+}
+
+impl Many {
+    /// Adds the next seed's.
+    fn add(&mut self, outcome: &Outcome) {
+        self.seeds += 1;
+        self.simulated_s += outcome.time.as_secs_f64();
+        self.steps += outcome.steps;
+        self.digest = (self.digest.rotate_left(5) ^ outcome.digest).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.coverage.add(&outcome.coverage);
     }
 }
 

@@ -161,9 +161,12 @@ impl<E: Engine<Header = RoceHeader, Payload = Numbers>> Answers<E> {
             engine.handle_transmit_slot(out.now, PORT, self);
         }
         engine.assert_invariants();
-        out.frames.append(&mut self.frames);
+        match out.frames.is_empty() {
+            true => std::mem::swap(&mut out.frames, &mut self.frames),
+            false => out.frames.append(&mut self.frames),
+        }
         out.timers.extend(self.timers.drain(..).map(|(timer, after)| (name(timer), after)));
-        for (reason, count) in std::mem::take(&mut self.drops) {
+        while let Some((reason, count)) = self.drops.pop_first() {
             *out.drops.entry(reason).or_default() += count;
         }
     }

@@ -24,6 +24,7 @@ type Way = Vec<(Place, Place)>;
 pub(crate) struct Fabric {
     kinds: Vec<Kind>,
     names: Vec<String>,
+    addresses: Vec<Gid>,
     links: BTreeSet<(Place, Place)>,
     /// Directions that are cut, and how often: each fault gives back what it has taken.
     cut: BTreeMap<(Place, Place), u32>,
@@ -33,7 +34,7 @@ pub(crate) struct Fabric {
     mute: BTreeMap<Place, u32>,
     off: BTreeMap<Place, u32>,
     /// Links on the way from one machine to another, as long as nothing changes.
-    ways: BTreeMap<(Place, Place), Option<Way>>,
+    ways: Vec<Option<Option<Way>>>,
 }
 
 fn count<K: Ord>(counts: &mut BTreeMap<K, u32>, what: K, begins: bool) {
@@ -65,16 +66,19 @@ impl Fabric {
             links.extend(next.by_ref().take(usize::from(*count)).map(|host| (*host, *leaf)));
             links.extend(spines.iter().map(|spine| (*leaf, *spine)));
         }
+        let count = kinds.len();
+        let address = |place: Place| Gid::from([10, 0, (place >> 8) as u8, (place & 255) as u8 + 1]);
         Self {
             kinds,
             names,
+            addresses: (0..count).map(address).collect(),
             links,
             cut: BTreeMap::new(),
             deaf: BTreeMap::new(),
             isolated: BTreeMap::new(),
             mute: BTreeMap::new(),
             off: BTreeMap::new(),
-            ways: BTreeMap::new(),
+            ways: vec![None; count * count],
         }
     }
 
@@ -100,11 +104,11 @@ impl Fabric {
 
     /// The address of a machine's data plane.
     pub(crate) fn address(&self, place: Place) -> Gid {
-        Gid::from([10, 0, (place >> 8) as u8, (place & 255) as u8 + 1])
+        self.addresses[place]
     }
 
     pub(crate) fn at(&self, address: Gid) -> Option<Place> {
-        (0..self.kinds.len()).find(|place| self.address(*place) == address)
+        self.addresses.iter().position(|known| *known == address)
     }
 
     /// The neighbours of a machine, and whether the link to each is up.
@@ -128,7 +132,7 @@ impl Fabric {
     /// A link is cut, or mended.
     pub(crate) fn cut(&mut self, [a, b]: [Place; 2], begins: bool) {
         count(&mut self.cut, (a.min(b), a.max(b)), begins);
-        self.ways.clear();
+        self.ways.fill(None);
     }
 
     /// What goes from one machine over a link to another is lost, and no carrier is missing.
@@ -146,7 +150,7 @@ impl Fabric {
 
     pub(crate) fn power(&mut self, place: Place, is_off: bool) {
         count(&mut self.off, place, is_off);
-        self.ways.clear();
+        self.ways.fill(None);
     }
 
     pub(crate) fn is_off(&self, place: Place) -> bool {
@@ -161,12 +165,12 @@ impl Fabric {
 
     /// How many links a frame crosses from one machine to another now; none if it does not come there.
     pub(crate) fn hops(&mut self, from: Place, to: Place) -> Option<u64> {
-        if !self.ways.contains_key(&(from, to)) {
-            let way = self.find_way(from, to);
-            self.ways.insert((from, to), way);
+        let pair = from * self.kinds.len() + to;
+        if self.ways[pair].is_none() {
+            self.ways[pair] = Some(self.find_way(from, to));
         }
-        let way = self.ways.get(&(from, to)).and_then(Option::as_ref)?;
-        let is_lost = way.iter().any(|hop| self.deaf.contains_key(hop));
+        let way = self.ways[pair].as_ref()?.as_ref()?;
+        let is_lost = !self.deaf.is_empty() && way.iter().any(|hop| self.deaf.contains_key(hop));
         (!is_lost).then_some(way.len() as u64)
     }
 

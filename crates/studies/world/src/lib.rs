@@ -16,6 +16,7 @@
 mod client;
 mod connection;
 mod coverage;
+mod due;
 mod effects;
 mod fabric;
 mod facts;

@@ -1,5 +1,6 @@
 //! A machine: its process, its clock, and what waits while the process is stopped.
 
+use crate::due::Ticket;
 use crate::effects::{Effects, OwnedFrame, TimerName};
 use crate::manager::ManagerProcess;
 use crate::rank::RankProcess;
@@ -7,6 +8,7 @@ use crate::store::StoreReply;
 use crate::switch::SwitchProcess;
 use quincunx_collective::SplitMix64;
 use quincunx_units::{Duration, Instant};
+use std::collections::BTreeMap;
 
 /// What runs on a machine.
 pub(crate) enum Process {
@@ -64,6 +66,8 @@ pub(crate) struct Machine {
     pub(crate) draws: SplitMix64,
     /// When its port has sent all that it was given.
     pub(crate) free_at: Instant,
+    /// The timers that its process has set.
+    pub(crate) timers: BTreeMap<TimerName, Ticket>,
 }
 
 /// Frames that wait for a process that is stopped; the kernel keeps no more.

@@ -14,7 +14,8 @@ use quincunx_nodes::HostTimer;
 use quincunx_runtime::{Ended, Finished, JoinedGroup, NewCall, Rank, RuntimeError};
 use quincunx_units::{Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::ops::Bound;
+use std::rc::Rc;
 
 /// Collectives of a group that are under way at once.
 const DEPTH: usize = 2;
@@ -34,9 +35,8 @@ pub(crate) struct Application {
     /// The job's number, and this rank in it.
     pub(crate) job: usize,
     pub(crate) rank: u16,
-    pub(crate) ranks: u16,
     pub(crate) wanted: GroupRequest,
-    pub(crate) round: Arc<Round>,
+    pub(crate) round: Rc<Round>,
     pub(crate) think: Duration,
     pub(crate) rest: Duration,
     /// It asks for no group any more.
@@ -198,18 +198,18 @@ impl RankProcess {
 
     /// Begins what is due in all groups.
     fn begin_all(&mut self, out: &mut Effects) {
-        let groups: Vec<GroupId> = self.runs.keys().copied().collect();
-        for group in groups {
+        let mut next = self.runs.keys().next().copied();
+        while let Some(group) = next {
             while self.begin_next(group, out) {}
+            next =
+                self.runs.range((Bound::Excluded(group), Bound::Unbounded)).next().map(|(group, _)| *group);
         }
     }
 
     fn begin_next(&mut self, group: GroupId, out: &mut Effects) -> bool {
-        let (rank, ranks, round) =
-            (self.application.rank, self.application.ranks, Arc::clone(&self.application.round));
+        let rank = self.application.rank;
         let Some(run) = self.runs.get_mut(&group) else { return false };
-        let is_full = run.under_way.len() >= run.depth || run.begun >= round.length();
-        if is_full {
+        if run.under_way.len() >= run.depth || run.begun >= self.application.round.length() {
             return false;
         }
         if out.now < run.not_before {
@@ -220,9 +220,10 @@ impl RankProcess {
         if self.rank.is_in_doubt(group) {
             return false;
         }
+        let round = Rc::clone(&self.application.round);
         let call = round.call(group, run.begun + 1);
-        let input = round.input(group, run.begun + 1, rank, ranks);
-        let output = Numbers::zeroed(round.output_length(&call, ranks, rank));
+        let input = round.input(group, run.begun + 1, rank);
+        let output = Numbers::zeroed(round.output_length(&call, rank));
         let begun =
             self.rank.begin(group, call.collective, call.reduction, Terms::WHOLE, Finished { input, output });
         match begun {
@@ -259,13 +260,13 @@ impl RankProcess {
     }
 
     fn finish_one(&mut self, group: GroupId, buffers: &Finished, out: &mut Effects) {
-        let (rank, ranks) = (self.application.rank, self.application.ranks);
+        let rank = self.application.rank;
         let Some(run) = self.runs.get_mut(&group) else { return };
         run.under_way.pop_front();
         run.done += 1;
         let pause = self.application.round.pause(group, run.done);
         run.not_before = run.not_before.max(out.now + pause + out.draw_time(self.application.think));
-        let wrong = self.application.round.wrong(group, run.done, rank, ranks, &buffers.output);
+        let wrong = self.application.round.wrong(group, run.done, rank, &buffers.output);
         out.fact(Fact::Delivered { group, rank, number: run.done, wrong });
         self.rank.note_end(group);
         if self.runs[&group].done == self.application.round.length() {

@@ -5,12 +5,18 @@ use quincunx_collective::{
     wrong_elements,
 };
 use quincunx_units::Duration;
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// Bytes of an element.
 const ELEMENT: usize = 4;
 
+/// Collectives whose numbers are kept: as many as ranks are apart, and more.
+const KEPT: usize = 8;
+
 /// A round of collectives.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Debug)]
 pub(crate) struct Round {
     pub(crate) seed: u64,
     /// Collectives that the design offers, and what it falls back to.
@@ -20,6 +26,15 @@ pub(crate) struct Round {
     pub(crate) pause: Duration,
     pub(crate) length: u64,
     pub(crate) ranks: u16,
+    /// Numbers of the latest ones, which ranks have in common.
+    pub(crate) worked_out: RefCell<BTreeMap<(GroupId, u64), Rc<WorkedOut>>>,
+}
+
+/// What goes into a collective, and what must come of it.
+#[derive(Debug)]
+pub(crate) struct WorkedOut {
+    inputs: Vec<Numbers>,
+    expected: OnceCell<Vec<Numbers>>,
 }
 
 /// One of them.
@@ -69,9 +84,23 @@ impl Round {
         RoundCall { collective: collective.with_root(root), reduction: Reduction { op, data_type }, elements }
     }
 
+    /// The numbers of a collective.
+    fn worked_out(&self, group: GroupId, number: u64) -> Rc<WorkedOut> {
+        let mut known = self.worked_out.borrow_mut();
+        let worked_out = known.entry((group, number)).or_insert_with(|| {
+            let call = self.call(group, number);
+            let inputs = (0..self.ranks).map(|rank| self.drawn(&call, group, number, rank)).collect();
+            Rc::new(WorkedOut { inputs, expected: OnceCell::new() })
+        });
+        let worked_out = Rc::clone(worked_out);
+        if known.len() > KEPT {
+            known.pop_first();
+        }
+        worked_out
+    }
+
     /// A rank's vector. Sums of these are exact, and so the same in every order.
-    fn vector(&self, group: GroupId, number: u64, rank: u16, elements: usize) -> Numbers {
-        let call = self.call(group, number);
+    fn vector(&self, call: &RoundCall, group: GroupId, number: u64, rank: u16, elements: usize) -> Numbers {
         let mut draws = SplitMix64::new(self.draws(group, number).draw() ^ u64::from(rank).rotate_left(17));
         let mut numbers = Numbers::zeroed(elements * ELEMENT);
         for element in numbers.bytes_mut().chunks_mut(ELEMENT) {
@@ -85,24 +114,27 @@ impl Round {
         numbers
     }
 
-    pub(crate) fn input(&self, group: GroupId, number: u64, rank: u16, ranks: u16) -> Numbers {
-        let call = self.call(group, number);
+    pub(crate) fn input(&self, group: GroupId, number: u64, rank: u16) -> Numbers {
+        self.worked_out(group, number).inputs[usize::from(rank)].clone()
+    }
+
+    fn drawn(&self, call: &RoundCall, group: GroupId, number: u64, rank: u16) -> Numbers {
         let elements = call.elements as usize;
         let elements = match call.collective {
             Collective::Barrier => 0,
             Collective::Broadcast { root } if root.0 != rank => 0,
-            Collective::ReduceScatter => elements * usize::from(ranks),
+            Collective::ReduceScatter => elements * usize::from(self.ranks),
             _ => elements,
         };
-        self.vector(group, number, rank, elements)
+        self.vector(call, group, number, rank, elements)
     }
 
-    pub(crate) fn output_length(&self, call: &RoundCall, ranks: u16, rank: u16) -> usize {
+    pub(crate) fn output_length(&self, call: &RoundCall, rank: u16) -> usize {
         let elements = call.elements as usize;
         let elements = match call.collective {
             Collective::Barrier => 0,
             Collective::Reduce { root } if root.0 != rank => 0,
-            Collective::AllGather => elements * usize::from(ranks),
+            Collective::AllGather => elements * usize::from(self.ranks),
             _ => elements,
         };
         elements * ELEMENT
@@ -114,10 +146,12 @@ impl Round {
     }
 
     /// Elements of a rank's result that are not as they must be.
-    pub(crate) fn wrong(&self, group: GroupId, number: u64, rank: u16, ranks: u16, found: &Numbers) -> usize {
+    pub(crate) fn wrong(&self, group: GroupId, number: u64, rank: u16, found: &Numbers) -> usize {
         let call = self.call(group, number);
-        let inputs: Vec<Numbers> = (0..ranks).map(|rank| self.input(group, number, rank, ranks)).collect();
-        let expected = reference(call.collective, call.reduction, &inputs).swap_remove(usize::from(rank));
-        wrong_elements(&expected, found, call.reduction.data_type)
+        let worked_out = self.worked_out(group, number);
+        let expected = worked_out
+            .expected
+            .get_or_init(|| reference(call.collective, call.reduction, &worked_out.inputs));
+        wrong_elements(&expected[usize::from(rank)], found, call.reduction.data_type)
     }
 }

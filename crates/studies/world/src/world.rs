@@ -9,19 +9,23 @@ mod words;
 
 use crate::connection::{Connection, ConnectionId, Message};
 use crate::coverage::Coverage;
+use crate::due::{Due, Ticket};
 use crate::effects::{ControlEffect, Effects, OwnedFrame, TimerName};
 use crate::fabric::{Fabric, Kind, Place};
 use crate::facts::Fact;
 use crate::machine::{Clock, Input, Machine, Process, SOCKET_ROOM};
 use crate::phase::Phase;
-use crate::plan::Plan;
+use crate::plan::{JobPlan, Plan};
 use crate::planted::Planted;
 use crate::promises::{Checker, Promise};
+use crate::round::Round;
 use crate::store::{Store, StoreReply, StoreRequest};
 use quincunx_collective::SplitMix64;
 use quincunx_design::Catalog;
+use quincunx_network::FaultRates;
 use quincunx_units::{Duration, Instant};
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 /// Something that is due.
 #[derive(Debug)]
@@ -76,6 +80,7 @@ enum Event {
 /// A job in the world.
 struct Job {
     hosts: Vec<Place>,
+    round: Rc<Round>,
     is_relaunching: bool,
 }
 
@@ -86,17 +91,18 @@ pub(crate) struct World {
     planted: Planted,
     fabric: Fabric,
     now: Instant,
-    next: u64,
-    queue: BTreeMap<(Instant, u64), Event>,
-    timers: BTreeMap<(Place, TimerName), (Instant, u64)>,
+    due: Due<Event>,
     machines: Vec<Machine>,
     connections: BTreeMap<ConnectionId, Connection>,
     next_connection: u64,
     store: Store,
     jobs: Vec<Job>,
     draws: SplitMix64,
-    /// Frames that each pair of machines has sent, and when the last one comes.
-    pairs: BTreeMap<(Place, Place), (u64, Instant)>,
+    /// Frames that each machine has sent to each, and when the last one comes: by the sender, then by the receiver.
+    pairs: Vec<(u64, Instant)>,
+    rates: FaultRates,
+    /// What the last step led to, of which only the room is kept.
+    spare: Effects,
     /// Faults that last.
     active: BTreeSet<usize>,
     torn: Option<bool>,
@@ -139,15 +145,17 @@ impl World {
                 clock: Clock { fast, offset },
                 draws: SplitMix64::new(draws.draw()),
                 free_at: Instant::ZERO,
+                timers: BTreeMap::new(),
             }
         };
         let machines: Vec<Machine> = fabric.places().map(machine).collect();
         let place = |host: &u16| fabric.find_kind(Kind::Host(*host)).expect("a host of the plan");
-        let jobs: Vec<Job> = plan
-            .jobs
-            .iter()
-            .map(|job| Job { hosts: job.hosts.iter().map(place).collect(), is_relaunching: false })
-            .collect();
+        let job = |(number, job): (usize, &JobPlan)| Job {
+            hosts: job.hosts.iter().map(place).collect(),
+            round: Rc::new(start::round(plan, number, catalog, fallback)),
+            is_relaunching: false,
+        };
+        let jobs: Vec<Job> = plan.jobs.iter().enumerate().map(job).collect();
         let names = |job: &Job| job.hosts.iter().map(|host| fabric.name(*host).to_owned()).collect();
         let checker = Checker::new(jobs.iter().map(names).collect());
         let mut store = Store::new(plan.store);
@@ -157,16 +165,16 @@ impl World {
             fallback,
             planted,
             now: Instant::ZERO,
-            next: 0,
-            queue: BTreeMap::new(),
-            timers: BTreeMap::new(),
+            due: Due::new(),
+            pairs: vec![(0, Instant::ZERO); machines.len() * machines.len()],
+            rates: frames::rates(plan.weather),
+            spare: Effects::default(),
             machines,
             connections: BTreeMap::new(),
             next_connection: 0,
             store,
             jobs,
             draws,
-            pairs: BTreeMap::new(),
             active: BTreeSet::new(),
             torn: None,
             is_calm: false,
@@ -210,11 +218,8 @@ impl World {
         self.digest = (self.digest.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 
-    fn push(&mut self, after: Duration, event: Event) -> (Instant, u64) {
-        let key = (self.now + after, self.next);
-        self.next += 1;
-        self.queue.insert(key, event);
-        key
+    fn push(&mut self, after: Duration, event: Event) -> Ticket {
+        self.due.push(self.now + after, event)
     }
 
     fn draw(&mut self, limit: u64) -> u64 {
@@ -228,7 +233,7 @@ impl World {
     /// Runs to the end, or to the first broken promise.
     pub(crate) fn run(&mut self) {
         while self.checker.violations().is_empty() && self.phase != Phase::Over {
-            let Some(((at, number), event)) = self.queue.pop_first() else { return };
+            let Some((at, number, event)) = self.due.pop() else { return };
             self.now = at;
             self.steps += 1;
             self.note(at.as_picos() ^ number.rotate_left(40));
@@ -248,8 +253,9 @@ impl World {
         match event {
             Event::Frame { to, frame } => self.give(to, Input::Frame(frame)),
             Event::Timer { place, life, timer } => {
-                self.timers.remove(&(place, timer));
-                if self.machines[place].life == life {
+                let machine = &mut self.machines[place];
+                machine.timers.remove(&timer);
+                if machine.life == life {
                     self.give(place, Input::Timer(timer));
                 }
             }
@@ -322,7 +328,7 @@ impl World {
             now: machine.clock.shows(self.now),
             next_connection: self.next_connection,
             draws: Some(machine.draws.clone()),
-            ..Effects::default()
+            ..std::mem::take(&mut self.spare)
         };
         act(&mut process, &mut out);
         machine.process = Some(process);
@@ -333,21 +339,23 @@ impl World {
         self.carry_out(place, out);
     }
 
-    fn carry_out(&mut self, place: Place, out: Effects) {
+    fn carry_out(&mut self, place: Place, mut out: Effects) {
         let (life, clock) = (self.machines[place].life, self.machines[place].clock);
-        for frame in out.frames {
+        for frame in out.frames.drain(..) {
             self.send(place, frame);
         }
-        for (timer, after) in out.timers {
-            if let Some(earlier) = self.timers.remove(&(place, timer)) {
-                self.queue.remove(&earlier);
-            }
-            if let Some(after) = after {
-                let key = self.push(clock.truly(after), Event::Timer { place, life, timer });
-                self.timers.insert((place, timer), key);
+        for (timer, after) in out.timers.drain(..) {
+            let armed = after.map(|after| self.push(clock.truly(after), Event::Timer { place, life, timer }));
+            let timers = &mut self.machines[place].timers;
+            let earlier = match armed {
+                Some(ticket) => timers.insert(timer, ticket),
+                None => timers.remove(&timer),
+            };
+            if let Some(earlier) = earlier {
+                self.due.take_back(earlier);
             }
         }
-        for effect in out.control {
+        for effect in out.control.drain(..) {
             match effect {
                 ControlEffect::Connect { connection, manager } => self.connect(connection, place, manager),
                 ControlEffect::Say(connection, message) => self.say(connection, place, message),
@@ -358,31 +366,32 @@ impl World {
                 }
             }
         }
-        for (reason, count) in out.drops {
+        while let Some((reason, count)) = out.drops.pop_first() {
             self.coverage.drop(&reason, count);
         }
-        for fact in out.facts {
+        for fact in out.facts.drain(..) {
             self.hear(place, &fact);
         }
-        if let Some(reason) = out.end {
+        if let Some(reason) = out.end.take() {
             self.end_by_itself(place, &reason);
         }
+        self.spare = out;
     }
 
     fn hear(&mut self, place: Place, fact: &Fact) {
-        let name = self.fabric.name(place).to_owned();
         self.coverage.hear(fact);
         if !matches!(fact, Fact::Met(_)) {
-            self.note(fact_word(fact));
-            self.tell(&name, || format!("{fact:?}"));
+            let text = format!("{fact:?}");
+            self.note(word_of(&text));
+            let name = self.fabric.name(place).to_owned();
+            self.tell(&name, || text);
         }
-        self.checker.hear(self.now, place, &name, fact);
+        self.checker.hear(self.now, place, self.fabric.name(place), fact);
     }
 }
 
-/// A fact as a number: all of it is in its text.
-fn fact_word(fact: &Fact) -> u64 {
-    format!("{fact:?}")
-        .bytes()
+/// A text as a number.
+fn word_of(text: &str) -> u64 {
+    text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |word, byte| (word ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }

@@ -3,9 +3,9 @@
 use super::{Event, World};
 use crate::effects::OwnedFrame;
 use crate::fabric::Place;
-use crate::plan::FaultKind;
+use crate::plan::{FaultKind, Weather};
 use quincunx_collective::{Numbers, Payload, SplitMix64};
-use quincunx_network::{Delay, FaultRates, Hold, Injector};
+use quincunx_network::{Delay, Fate, FaultRates, Hold, Injector};
 use quincunx_units::{Duration, Instant, Probability};
 use quincunx_wire::{
     Gid, Operation, Psn, QpNumber, RoceHeader, UdpPath, datagram_length, emit_datagram,
@@ -24,6 +24,18 @@ const BYTE: u64 = 800;
 /// Of a packet's headers, and what is around them.
 const OVERHEAD: u64 = 80;
 
+/// What the weather does to frames.
+pub(super) fn rates(weather: Weather) -> FaultRates {
+    let probability =
+        |millionths: u32| Probability::new((f64::from(millionths) / 1e6).min(1.0)).unwrap_or_default();
+    FaultRates {
+        loss: probability(weather.loss),
+        duplication: probability(weather.copies),
+        reordering: probability(weather.late),
+        longest_hold: Hold::Time(LONGEST_HOLD),
+    }
+}
+
 impl World {
     /// A frame leaves a machine.
     pub(super) fn send(&mut self, from: Place, frame: OwnedFrame) {
@@ -34,19 +46,15 @@ impl World {
         let length = frame.payload.length() as u64 + OVERHEAD;
         let sent = self.now.max(self.machines[from].free_at) + Duration::from_picos(length * BYTE);
         self.machines[from].free_at = sent;
-        let index = {
-            let (count, _) = self.pairs.entry((from, to)).or_insert((0, Instant::ZERO));
-            *count += 1;
-            *count - 1
-        };
+        let pair = from * self.machines.len() + to;
+        let index = self.pairs[pair].0;
+        self.pairs[pair].0 += 1;
         let Some(hops) = self.fabric.hops(from, to) else {
             return self.coverage.meet("frame lost on a link that is cut");
         };
-        let in_turn = {
-            let (_, last) = self.pairs.get_mut(&(from, to)).expect("it has just been made");
-            *last = (sent + HOP * hops).max(*last + Duration::from_picos(1));
-            *last
-        };
+        let last = &mut self.pairs[pair].1;
+        let in_turn = (sent + HOP * hops).max(*last + Duration::from_picos(1));
+        *last = in_turn;
         if self.is_calm {
             return self.arrive(in_turn, to, frame);
         }
@@ -55,33 +63,24 @@ impl World {
             Some(frame) => frame,
             None => return,
         };
-        let weather = self.plan.weather;
-        let probability =
-            |millionths: u32| Probability::new((f64::from(millionths) / 1e6).min(1.0)).unwrap_or_default();
-        let rates = FaultRates {
-            loss: probability(weather.loss),
-            duplication: probability(weather.copies),
-            reordering: probability(weather.late),
-            longest_hold: Hold::Time(LONGEST_HOLD),
-        };
-        let fate = Injector::of_direction(rates.into(), self.plan.seed, number).fate(index);
-        let mut arrivals = 0;
-        for delay in fate.arrivals() {
-            arrivals += 1;
-            let at = match delay {
-                None => in_turn,
-                Some(Delay::HeldBack(time)) => {
-                    self.coverage.meet("frame late");
-                    in_turn + time
-                }
-                Some(_) => in_turn,
-            };
-            self.arrive(at, to, frame.clone());
-        }
-        match arrivals {
-            0 => self.coverage.meet("frame lost"),
-            2 => self.coverage.meet("frame doubled"),
+        let fate = Injector::of_direction(self.rates.into(), self.plan.seed, number).fate(index);
+        match fate {
+            Fate::Lost => return self.coverage.meet("frame lost"),
+            Fate::Late(_) => self.coverage.meet("frame late"),
+            Fate::DUPLICATED => self.coverage.meet("frame doubled"),
             _ => {}
+        }
+        let mut arrivals = fate.arrivals().map(|delay| match delay {
+            Some(Delay::HeldBack(time)) => in_turn + time,
+            _ => in_turn,
+        });
+        let Some(first) = arrivals.next() else { return };
+        match arrivals.next() {
+            None => self.arrive(first, to, frame),
+            Some(second) => {
+                self.arrive(first, to, frame.clone());
+                self.arrive(second, to, frame);
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use crate::effects::Effects;
 use crate::fabric::{Kind, Place};
 use crate::machine::Process;
 use crate::manager::ManagerProcess;
+use crate::plan::Plan;
 use crate::ports::WorldPorts;
 use crate::promises::Promise;
 use crate::rank::{Application, RankProcess};
@@ -13,10 +14,11 @@ use crate::round::Round;
 use crate::switch::{Broken, SwitchProcess};
 use quincunx_collective::{Collective, SplitMix64};
 use quincunx_control::{GroupRequest, LinkReport, ManagerConfig, NodeDescription, Role, policy};
-use quincunx_design::{AnyDesign, FabricKind};
+use quincunx_design::{AnyDesign, Catalog, FabricKind};
 use quincunx_units::{ByteCount, Duration};
+use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::rc::Rc;
 
 /// Queue pairs that a node may have at once.
 const QUEUE_PAIRS: u32 = 64;
@@ -144,35 +146,16 @@ impl World {
             owner: plan.tenant.clone(),
             ..GroupRequest::new(members, design, longest)
         };
-        let round = Round {
-            seed: SplitMix64::new(self.plan.seed ^ job as u64).draw(),
-            offered: self.offered(design),
-            elements: plan.elements,
-            pause: plan.pause,
-            length: plan.collectives,
-            ranks,
-        };
         Some(Application {
             job,
             rank: rank as u16,
-            ranks,
             wanted,
-            round: Arc::new(round),
+            round: Rc::clone(&self.jobs[job].round),
             think: plan.think,
             rest: plan.rest,
             is_closing: self.phase.is_closing(),
             last_rounds: 0,
         })
-    }
-
-    /// What a design offers on a tree, and what groups fall back to as well.
-    fn offered(&self, design: &dyn AnyDesign) -> Vec<Collective> {
-        let of_fallback = self.fallback.and_then(|name| self.catalog.named(name).ok());
-        let fallback = of_fallback.map(|fallback| fallback.collectives(FabricKind::Tree));
-        let is_plain = |one: &&Collective| !one.is_routed();
-        let is_common =
-            |one: &&Collective| fallback.is_none_or(|all| all.iter().any(|other| other.name() == one.name()));
-        design.collectives(FabricKind::Tree).iter().filter(is_plain).filter(is_common).copied().collect()
     }
 
     /// The process on a machine is killed.
@@ -214,11 +197,8 @@ impl World {
         machine.process = None;
         machine.life += 1;
         machine.backlog.clear();
-        let timers: Vec<_> = self.timers.keys().filter(|(own, _)| *own == place).copied().collect();
-        for key in timers {
-            if let Some(due) = self.timers.remove(&key) {
-                self.queue.remove(&due);
-            }
+        while let Some((_, ticket)) = machine.timers.pop_first() {
+            self.due.take_back(ticket);
         }
         self.close_all(place, in_order);
         match self.fabric.kind(place) {
@@ -259,6 +239,30 @@ impl World {
             self.push(after, Event::Start(host));
         }
     }
+}
+
+/// What a job of a plan runs in a group: the same at all its ranks.
+pub(super) fn round(plan: &Plan, job: usize, catalog: Catalog, fallback: Option<&str>) -> Round {
+    let own = &plan.jobs[job];
+    let design = catalog.find(&own.design, FabricKind::Tree).expect("the plan's designs are asked for");
+    Round {
+        seed: SplitMix64::new(plan.seed ^ job as u64).draw(),
+        offered: offered(design, fallback.and_then(|name| catalog.named(name).ok())),
+        elements: own.elements,
+        pause: own.pause,
+        length: own.collectives,
+        ranks: own.hosts.len() as u16,
+        worked_out: RefCell::default(),
+    }
+}
+
+/// What a design offers on a tree, and what groups fall back to as well.
+fn offered(design: &dyn AnyDesign, fallback: Option<&dyn AnyDesign>) -> Vec<Collective> {
+    let fallback = fallback.map(|fallback| fallback.collectives(FabricKind::Tree));
+    let is_plain = |one: &&Collective| !one.is_routed();
+    let is_common =
+        |one: &&Collective| fallback.is_none_or(|all| all.iter().any(|other| other.name() == one.name()));
+    design.collectives(FabricKind::Tree).iter().filter(is_plain).filter(is_common).copied().collect()
 }
 
 /// Small windows and packets, so that numbers wrap and windows fill in short runs. Keys that a design does not have are left.

@@ -141,7 +141,9 @@ impl World {
                 });
             }
             (false, message) => {
-                if let Message::Instruct(instruction) = &message {
+                if self.story.is_some()
+                    && let Message::Instruct(instruction) = &message
+                {
                     let text = format!("{instruction:?}");
                     let text: String = text.chars().take(90).collect();
                     let name = self.fabric.name(place).to_owned();
