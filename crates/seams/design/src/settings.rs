@@ -93,7 +93,7 @@ impl Settings {
 
     /// Whether every key of `other` is one here.
     fn has_all_of(&self, other: &Self) -> bool {
-        other.flat().iter().all(|(key, _)| self.has(key))
+        has_all(&self.0, &other.0)
     }
 
     fn rebuild<T: Params>(&self) -> Result<T, Refusal> {
@@ -214,6 +214,15 @@ fn find<'a>(map: &'a mut Map<String, Value>, key: &str) -> Option<&'a mut Value>
         None => map.get_mut(key),
         Some((table, rest)) => find(map.get_mut(table)?.as_object_mut()?, rest),
     }
+}
+
+/// Whether every key of `others` that has a value of its own is one of `own`.
+fn has_all(own: &Map<String, Value>, others: &Map<String, Value>) -> bool {
+    others.iter().all(|(name, other)| match (own.get(name), other) {
+        (Some(Value::Object(own)), Value::Object(other)) => has_all(own, other),
+        (_, Value::Object(other)) => has_all(&Map::new(), other),
+        (own, _) => own.is_some_and(|value| !value.is_object()),
+    })
 }
 
 fn flatten(prefix: &str, map: &Map<String, Value>, found: &mut Vec<(String, Value)>) {

@@ -2,6 +2,7 @@
 //! should be there is missing over many seeds, a generator is dead.
 
 use crate::facts::Fact;
+use quincunx_nodes::NodeDrop;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -44,8 +45,8 @@ impl Coverage {
         self.meet(&format!("fault: {name}"));
     }
 
-    pub(crate) fn drop(&mut self, reason: &str, count: u64) {
-        self.add_to(&format!("dropped: {reason}"), count);
+    pub(crate) fn drop(&mut self, reason: NodeDrop, count: u64) {
+        self.add_to(&format!("dropped: {reason:?}"), count);
     }
 
     pub(crate) fn hear(&mut self, fact: &Fact) {

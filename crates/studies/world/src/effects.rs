@@ -7,7 +7,7 @@ use crate::store::StoreRequest;
 use quincunx_collective::{Numbers, Payload};
 use quincunx_control::ManagerTimer;
 use quincunx_engine::{Engine, Frame, PortId, Sink};
-use quincunx_nodes::{HostTimer, SwitchTimer};
+use quincunx_nodes::{HostTimer, NodeDrop, SwitchTimer};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::RoceHeader;
 use std::collections::{BTreeMap, VecDeque};
@@ -68,7 +68,7 @@ pub(crate) struct Effects {
     pub(crate) timers: Vec<(TimerName, Option<Duration>)>,
     pub(crate) control: Vec<ControlEffect>,
     pub(crate) facts: Vec<Fact>,
-    pub(crate) drops: BTreeMap<String, u64>,
+    pub(crate) drops: BTreeMap<NodeDrop, u64>,
     pub(crate) end: Option<End>,
     /// The next connection's number.
     pub(crate) next_connection: u64,
@@ -115,7 +115,7 @@ pub(crate) struct Answers<E: Engine> {
     pub(crate) frames: Vec<OwnedFrame>,
     pub(crate) timers: Vec<(E::Timer, Option<Duration>)>,
     pub(crate) events: VecDeque<E::Event>,
-    pub(crate) drops: BTreeMap<String, u64>,
+    pub(crate) drops: BTreeMap<NodeDrop, u64>,
 }
 
 impl<E: Engine> Default for Answers<E> {
@@ -124,7 +124,7 @@ impl<E: Engine> Default for Answers<E> {
     }
 }
 
-impl<E: Engine<Header = RoceHeader, Payload = Numbers>> Sink<E> for Answers<E> {
+impl<E: Engine<Header = RoceHeader, Payload = Numbers, DropReason = NodeDrop>> Sink<E> for Answers<E> {
     fn transmit(&mut self, _: PortId, frame: Frame<'_, RoceHeader, Numbers>) {
         self.frames.push(OwnedFrame { header: *frame.header, payload: Numbers::from_view(frame.payload) });
     }
@@ -141,15 +141,15 @@ impl<E: Engine<Header = RoceHeader, Payload = Numbers>> Sink<E> for Answers<E> {
         self.events.push_back(event);
     }
 
-    fn drop_frame(&mut self, _: PortId, reason: E::DropReason) {
-        *self.drops.entry(format!("{reason:?}")).or_default() += 1;
+    fn drop_frame(&mut self, _: PortId, reason: NodeDrop) {
+        *self.drops.entry(reason).or_default() += 1;
     }
 }
 
 /// The one port of nodes here: who is where says the address.
 pub(crate) const PORT: PortId = PortId(0);
 
-impl<E: Engine<Header = RoceHeader, Payload = Numbers>> Answers<E> {
+impl<E: Engine<Header = RoceHeader, Payload = Numbers, DropReason = NodeDrop>> Answers<E> {
     /// Gives the engine the slots that it wants, and hands on what it has answered.
     pub(crate) fn hand_on(
         &mut self,

@@ -10,6 +10,10 @@ use std::collections::BTreeMap;
 /// For how long faults happen, unless somebody says otherwise.
 pub const USUAL: Duration = Duration::from_secs(20);
 
+/// Packets that the ranks of a job send in a round, at most: more of the same finds nothing more, and a round that
+/// has many is not repeated at once.
+const LONGEST: u64 = 1000;
+
 struct Draws(SplitMix64);
 
 impl Draws {
@@ -121,20 +125,27 @@ fn jobs(draws: &mut Draws, hosts: u16, catalog: Catalog) -> Vec<JobPlan> {
     let wanted = draws.between(1, 3);
     while (jobs.len() as u64) < wanted && free.len() >= 2 {
         let size = draws.between(2, free.len().min(5) as u64) as usize;
-        let of_job = (0..size).map(|_| free.remove(draws.below(free.len() as u64) as usize)).collect();
+        let of_job: Vec<u16> =
+            (0..size).map(|_| free.remove(draws.below(free.len() as u64) as usize)).collect();
         let count = if draws.hits(6) { names.len() } else { in_switches };
+        let design = names[draws.below(count as u64) as usize].to_owned();
+        let elements = [8, 200, 900, 2500][draws.below(4) as usize];
+        let collectives = match draws.below(4) {
+            0 => draws.between(10, 40),
+            _ => draws.between(1, 6),
+        };
+        let packets = size as u64 * u64::from(1 + elements / 64);
+        let collectives = collectives.min(LONGEST / packets).max(1);
         jobs.push(JobPlan {
             tenant: ["blue", "green", "red"][jobs.len()].to_owned(),
             hosts: of_job,
-            design: names[draws.below(count as u64) as usize].to_owned(),
-            elements: [8, 200, 900, 2500][draws.below(4) as usize],
-            collectives: match draws.below(4) {
-                0 => draws.between(10, 40),
-                _ => draws.between(1, 6),
-            },
+            design,
+            elements,
+            collectives,
             pause: Duration::from_millis([0, 10, 100, 500][draws.below(4) as usize]),
             think: Duration::from_micros([10, 200, 1000, 5000][draws.below(4) as usize]),
-            rest: Duration::from_millis([50, 300, 1000][draws.below(3) as usize]),
+            rest: Duration::from_millis([50, 300, 1000][draws.below(3) as usize])
+                .max(Duration::from_millis(collectives * packets)),
             lease: draws.hits(4).then(|| Duration::from_secs(draws.between(3, 9))),
         });
     }

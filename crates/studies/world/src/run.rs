@@ -70,7 +70,7 @@ pub fn run(plan: &Plan, setup: Setup, telling: Telling) -> Result<Outcome, Strin
         }
         None => world.checker.violations().first().cloned(),
     };
-    let coverage = world.coverage.clone();
+    let coverage = world.coverage();
     Ok(Outcome {
         violation,
         time,

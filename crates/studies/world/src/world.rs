@@ -23,6 +23,7 @@ use crate::store::{Store, StoreReply, StoreRequest};
 use quincunx_collective::SplitMix64;
 use quincunx_design::Catalog;
 use quincunx_network::FaultRates;
+use quincunx_nodes::NodeDrop;
 use quincunx_units::{Duration, Instant};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -42,7 +43,7 @@ enum Event {
     Word {
         connection: ConnectionId,
         to_manager: bool,
-        message: Message,
+        message: Box<Message>,
     },
     /// An end of a connection has heard nothing for too long, if it is still so.
     Silence {
@@ -109,7 +110,9 @@ pub(crate) struct World {
     is_calm: bool,
     phase: Phase,
     pub(crate) checker: Checker,
-    pub(crate) coverage: Coverage,
+    coverage: Coverage,
+    /// Frames that nodes have dropped, by reason.
+    drops: BTreeMap<NodeDrop, u64>,
     story: Option<Vec<String>>,
     base: std::time::Instant,
     pub(crate) steps: u64,
@@ -181,6 +184,7 @@ impl World {
             phase: Phase::Faults,
             checker,
             coverage: Coverage::default(),
+            drops: BTreeMap::new(),
             story: tells.then(Vec::new),
             base: std::time::Instant::now(),
             steps: 0,
@@ -191,6 +195,13 @@ impl World {
         };
         world.begin();
         world
+    }
+
+    /// What was met.
+    pub(crate) fn coverage(&self) -> Coverage {
+        let mut coverage = self.coverage.clone();
+        self.drops.iter().for_each(|(reason, count)| coverage.drop(*reason, *count));
+        coverage
     }
 
     /// What has happened, in lines.
@@ -259,7 +270,7 @@ impl World {
                     self.give(place, Input::Timer(timer));
                 }
             }
-            Event::Word { connection, to_manager, message } => self.deliver(connection, to_manager, message),
+            Event::Word { connection, to_manager, message } => self.deliver(connection, to_manager, *message),
             Event::Silence { connection, at_manager, since } => {
                 self.fall_silent(connection, at_manager, since)
             }
@@ -367,7 +378,7 @@ impl World {
             }
         }
         while let Some((reason, count)) = out.drops.pop_first() {
-            self.coverage.drop(&reason, count);
+            *self.drops.entry(reason).or_default() += count;
         }
         for fact in out.facts.drain(..) {
             self.hear(place, &fact);

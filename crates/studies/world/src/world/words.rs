@@ -68,7 +68,7 @@ impl World {
         let last = &mut connection.last[usize::from(to_manager)];
         *last = (*last + Duration::from_picos(1)).max(now + after);
         let after = last.since(now);
-        self.push(after, Event::Word { connection: id, to_manager, message });
+        self.push(after, Event::Word { connection: id, to_manager, message: Box::new(message) });
     }
 
     /// A word arrives.
