@@ -9,7 +9,7 @@ use quincunx_world::{
 };
 use serde_json::{Value, json};
 use std::ops::{ControlFlow, Range};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -48,7 +48,9 @@ impl FromStr for Seeds {
   quincunx check cluster --seed 7                        one cluster: its plan, and what it has met
   quincunx check cluster --seeds 0..1000                 a thousand of them; the first that breaks a promise is made smaller
   quincunx check cluster --seed 7 --for 1h               faults for an hour
-  quincunx check cluster --seed 7 --story                and line by line what happens
+  quincunx check cluster --seed 7 --story                and what happens, as a sequence diagram
+  quincunx check cluster --seed 7 --trace run.pftrace --pcap run.pcapng
+                                                         the same for ui.perfetto.dev, and its frames for Wireshark
   quincunx check cluster --seeds 0..100 --mutate ends-at-first-release
                                                          with a bug that is planted: it must be found
   quincunx check cluster --seeds 0..100 --mutate all     each planted bug, and the seed that finds it
@@ -79,9 +81,15 @@ pub(crate) struct Cluster {
     /// Break a rule on purpose; `all`: one after the other, each until it is found
     #[arg(long, value_name = "NAME", conflicts_with = "replay")]
     mutate: Option<String>,
-    /// Print line by line what happens
+    /// Print what happens, as a sequence diagram
     #[arg(long)]
     story: bool,
+    /// Write what happens to a file for <https://ui.perfetto.dev>; of many seeds, with the smallest plan that fails
+    #[arg(long, value_name = "FILE.pftrace")]
+    trace: Option<PathBuf>,
+    /// Write the last hundred thousand frames to a file for Wireshark; of many seeds, with the smallest plan that fails
+    #[arg(long, value_name = "FILE.pcapng")]
+    pcap: Option<PathBuf>,
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
@@ -112,7 +120,8 @@ impl Cluster {
         }
         if let Some(seed) = self.seed {
             let plan = self.plan(seed, setup, self.mutate.as_deref());
-            let telling = if self.story { Telling::Story } else { Telling::Nothing };
+            let tells = self.story || self.trace.is_some() || self.pcap.is_some();
+            let telling = if tells { Telling::Story } else { Telling::Nothing };
             let outcome = run(&plan, setup, telling).map_err(Failure::Input)?;
             if let Some(violation) = &outcome.violation
                 && !self.story
@@ -263,11 +272,18 @@ impl Cluster {
 
     /// One run, as it was asked for.
     fn tell_one(&self, plan: &Plan, outcome: &Outcome) -> Result<(), Failure> {
+        if let Some(file) = &self.trace {
+            let trace = outcome.story.write_trace(&plan.faults, Vec::new()).map_err(Failure::input)?;
+            write(file, &trace)?;
+        }
+        if let Some(file) = &self.pcap {
+            write(file, &outcome.story.capture())?;
+        }
         if self.json {
             say!("{}", envelope("check cluster", &[row(plan, outcome)]));
         } else {
             say!("{}", plan.to_text());
-            outcome.story.iter().for_each(|line| say!("{line}"));
+            outcome.story.diagram().for_each(|line| say!("{line}"));
             say!("{}", outcome.coverage);
             say!("{} of the cluster, {} steps, digest {:016x}", outcome.time, outcome.steps, outcome.digest);
         }
@@ -288,18 +304,22 @@ impl Cluster {
         bar.finish_and_clear();
         let outcome = run(&smallest, setup, Telling::Story).map_err(Failure::Input)?;
         if let Some(file) = &self.write {
-            std::fs::write(file, smallest.to_text()).map_err(|error| {
-                Failure::Input(format!(
-                    "expected to write {}, found \"{error}\"; name a file in a folder that exists",
-                    file.display()
-                ))
-            })?;
+            write(file, smallest.to_text().as_bytes())?;
         }
         if !self.json {
             say!("seed {} breaks a promise; the smallest plan of {runs} that does so, too:", plan.seed);
         }
         self.tell_one(&smallest, &outcome)
     }
+}
+
+fn write(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    std::fs::write(file, bytes).map_err(|error| {
+        Failure::Input(format!(
+            "expected to write {}, found \"{error}\"; name a file in a folder that exists",
+            file.display()
+        ))
+    })
 }
 
 /// What came of many seeds that keep what is promised.
@@ -353,7 +373,7 @@ fn row(plan: &Plan, outcome: &Outcome) -> Value {
         "steps": outcome.steps,
         "digest": format!("{:016x}", outcome.digest),
         "met": met(&outcome.coverage),
-        "story": outcome.story,
+        "story": outcome.story.lines().collect::<Vec<_>>(),
     })
 }
 

@@ -33,6 +33,7 @@ mod round;
 mod run;
 mod shrink;
 mod store;
+mod story;
 mod switch;
 mod world;
 
@@ -43,3 +44,4 @@ pub use planted::Planted;
 pub use promises::{Promise, Violation};
 pub use run::{Outcome, Setup, Telling, run};
 pub use shrink::shrink;
+pub use story::Story;

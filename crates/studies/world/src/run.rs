@@ -4,6 +4,7 @@ use crate::coverage::Coverage;
 use crate::plan::Plan;
 use crate::planted::Planted;
 use crate::promises::{Promise, Violation};
+use crate::story::Story;
 use crate::world::World;
 use quincunx_design::Catalog;
 use quincunx_units::{Duration, Instant};
@@ -23,7 +24,7 @@ pub struct Setup {
 pub enum Telling {
     /// It says nothing.
     Nothing,
-    /// A line for each thing that happens to a process.
+    /// A line for each thing that happens to a process, and frames.
     Story,
 }
 
@@ -40,8 +41,8 @@ pub struct Outcome {
     pub digest: u64,
     /// What was met.
     pub coverage: Coverage,
-    /// What has happened, line by line.
-    pub story: Vec<String>,
+    /// What has happened, if it was to be told.
+    pub story: Story,
 }
 
 /// Runs a plan.

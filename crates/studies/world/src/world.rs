@@ -20,6 +20,7 @@ use crate::planted::Planted;
 use crate::promises::{Checker, Promise};
 use crate::round::Round;
 use crate::store::{Store, StoreReply, StoreRequest};
+use crate::story::Story;
 use quincunx_collective::SplitMix64;
 use quincunx_design::Catalog;
 use quincunx_network::FaultRates;
@@ -113,7 +114,7 @@ pub(crate) struct World {
     coverage: Coverage,
     /// Frames that nodes have dropped, by reason.
     drops: BTreeMap<NodeDrop, u64>,
-    story: Option<Vec<String>>,
+    story: Option<Story>,
     base: std::time::Instant,
     pub(crate) steps: u64,
     /// The second that it is, and the steps before it.
@@ -185,7 +186,9 @@ impl World {
             checker,
             coverage: Coverage::default(),
             drops: BTreeMap::new(),
-            story: tells.then(Vec::new),
+            story: tells.then(|| {
+                Story::new(fabric.places().map(|(place, _)| fabric.name(place).to_owned()).collect())
+            }),
             base: std::time::Instant::now(),
             steps: 0,
             second: (0, 0),
@@ -204,8 +207,8 @@ impl World {
         coverage
     }
 
-    /// What has happened, in lines.
-    pub(crate) fn take_story(&mut self) -> Vec<String> {
+    /// What has happened.
+    pub(crate) fn take_story(&mut self) -> Story {
         self.story.take().unwrap_or_default()
     }
 
@@ -217,11 +220,19 @@ impl World {
         self.now
     }
 
-    /// Adds a line to the story, and to what two runs of one plan must have in common.
-    fn tell(&mut self, who: &str, what: impl FnOnce() -> String) {
+    /// Adds a line to the story: what happens to a machine, or to all.
+    fn tell(&mut self, who: impl Into<Option<Place>>, what: impl FnOnce() -> String) {
         if let Some(story) = &mut self.story {
-            let seconds = self.now.since(Instant::ZERO).as_secs_f64();
-            story.push(format!("{seconds:>11.6}  {who:<4} {}", what()));
+            story.add(self.now, who.into(), None, what());
+        }
+    }
+
+    /// What a machine has said to another, which has just heard it.
+    fn tell_word(&mut self, [from, to]: [Place; 2], what: impl FnOnce() -> Option<String>) {
+        if let Some(story) = &mut self.story
+            && let Some(what) = what()
+        {
+            story.add(self.now, Some(from), Some(to), what);
         }
     }
 
@@ -394,8 +405,7 @@ impl World {
         if !matches!(fact, Fact::Met(_)) {
             let text = format!("{fact:?}");
             self.note(word_of(&text));
-            let name = self.fabric.name(place).to_owned();
-            self.tell(&name, || text);
+            self.tell(place, || text);
         }
         self.checker.hear(self.now, place, self.fabric.name(place), fact);
     }

@@ -4,6 +4,7 @@ mod bound;
 mod cables;
 mod chakra;
 mod check;
+mod clusters;
 mod cores;
 mod demo;
 mod doctor;

@@ -31,7 +31,7 @@ impl World {
         self.is_calm = true;
         self.torn = None;
         self.phase = Phase::Recovers(self.now);
-        self.tell("", || "faults are over".to_owned());
+        self.tell(None, || "faults are over".to_owned());
         self.push(LOOK, Event::Phase);
     }
 
@@ -129,7 +129,7 @@ impl World {
 
     fn drain_jobs(&mut self) -> Phase {
         self.ranks().for_each(|rank| rank.application.is_closing = true);
-        self.tell("", || "all jobs have run a round; they begin no other".to_owned());
+        self.tell(None, || "all jobs have run a round; they begin no other".to_owned());
         Phase::Drains(self.now)
     }
 
@@ -138,7 +138,7 @@ impl World {
         if job == self.jobs.len() {
             return Phase::Forgets(self.now);
         }
-        self.tell("", || format!("job {job} runs alone"));
+        self.tell(None, || format!("job {job} runs alone"));
         self.ask_once(job);
         Phase::Alone(job, self.now)
     }

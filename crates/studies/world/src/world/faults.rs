@@ -59,7 +59,7 @@ impl World {
             return;
         }
         let word = if begins { "begins" } else { "ends" };
-        self.tell("", || format!("fault {number} {word}: {:?}", fault.kind));
+        self.tell(None, || format!("fault {number} {word}: {:?}", fault.kind));
         let place = |world: &Self, name: &str| world.fabric.find(name);
         match &fault.kind {
             FaultKind::Cut([a, b]) => {

@@ -50,12 +50,14 @@ impl World {
         let index = self.pairs[pair].0;
         self.pairs[pair].0 += 1;
         let Some(hops) = self.fabric.hops(from, to) else {
+            self.tell_frame([from, to], [None; 2], &frame);
             return self.coverage.meet("frame lost on a link that is cut");
         };
         let last = &mut self.pairs[pair].1;
         let in_turn = (sent + HOP * hops).max(*last + Duration::from_picos(1));
         *last = in_turn;
         if self.is_calm {
+            self.tell_frame([from, to], [Some(in_turn), None], &frame);
             return self.arrive(in_turn, to, frame);
         }
         let number = (from as u64) << 20 | to as u64;
@@ -65,7 +67,10 @@ impl World {
         };
         let fate = Injector::of_direction(self.rates.into(), self.plan.seed, number).fate(index);
         match fate {
-            Fate::Lost => return self.coverage.meet("frame lost"),
+            Fate::Lost => {
+                self.tell_frame([from, to], [None; 2], &frame);
+                return self.coverage.meet("frame lost");
+            }
             Fate::Late(_) => self.coverage.meet("frame late"),
             Fate::DUPLICATED => self.coverage.meet("frame doubled"),
             _ => {}
@@ -75,12 +80,20 @@ impl World {
             _ => in_turn,
         });
         let Some(first) = arrivals.next() else { return };
-        match arrivals.next() {
+        let second = arrivals.next();
+        self.tell_frame([from, to], [Some(first), second], &frame);
+        match second {
             None => self.arrive(first, to, frame),
             Some(second) => {
                 self.arrive(first, to, frame.clone());
                 self.arrive(second, to, frame);
             }
+        }
+    }
+
+    fn tell_frame(&mut self, ends: [Place; 2], arrivals: [Option<Instant>; 2], frame: &OwnedFrame) {
+        if let Some(story) = &mut self.story {
+            story.send(self.now, ends, arrivals, frame);
         }
     }
 

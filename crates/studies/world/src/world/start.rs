@@ -123,8 +123,7 @@ impl World {
             machine.draws = draws;
         }
         self.next_connection = out.next_connection;
-        let name = self.fabric.name(place).to_owned();
-        self.tell(&name, || "starts".to_owned());
+        self.tell(place, || "starts".to_owned());
         self.carry_out(place, out);
     }
 
@@ -163,15 +162,14 @@ impl World {
         if self.machines[place].process.is_none() {
             return;
         }
-        let name = self.fabric.name(place).to_owned();
-        self.tell(&name, || format!("is killed {how}"));
+        self.tell(place, || format!("is killed {how}").trim_end().to_owned());
         self.remove(place, true);
     }
 
     /// A process has ended by itself.
     pub(super) fn end_by_itself(&mut self, place: Place, reason: &str) {
         let name = self.fabric.name(place).to_owned();
-        self.tell(&name, || format!("ends: {reason}"));
+        self.tell(place, || format!("ends: {reason}"));
         self.coverage.meet(match self.fabric.kind(place) {
             Kind::Manager(_) => "manager ends by itself",
             Kind::Switch(_) => "switch ends by itself",

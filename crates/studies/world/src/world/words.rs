@@ -108,7 +108,7 @@ impl World {
     fn take_word(&mut self, id: ConnectionId, to_manager: bool, message: Message) {
         let Some(connection) = self.connections.get(&id) else { return };
         let place = if to_manager { connection.manager } else { connection.node };
-        let node = connection.node;
+        let (node, manager) = (connection.node, connection.manager);
         let machine = &self.machines[place];
         match (to_manager, message) {
             (true, Message::Open) => {
@@ -122,10 +122,7 @@ impl World {
             (true, Message::Call(call, request)) => {
                 let name = self.fabric.name(node).to_owned();
                 let tenant = self.tenant_of(node);
-                let text = self.story.is_some().then(|| call_text(&request)).flatten();
-                if let Some(text) = text {
-                    self.tell(&name, || text);
-                }
+                self.tell_word([node, place], || call_text(&request));
                 self.step(place, |process, out| {
                     if let Process::Manager(manager) = process {
                         manager.take((id, call), (&name, &tenant), request, out);
@@ -141,14 +138,12 @@ impl World {
                 });
             }
             (false, message) => {
-                if self.story.is_some()
-                    && let Message::Instruct(instruction) = &message
-                {
-                    let text = format!("{instruction:?}");
-                    let text: String = text.chars().take(90).collect();
-                    let name = self.fabric.name(place).to_owned();
-                    self.tell(&name, || format!("hears {text}"));
-                }
+                self.tell_word([manager, place], || match &message {
+                    Message::Instruct(instruction) => {
+                        Some(format!("{instruction:?}").chars().take(90).collect())
+                    }
+                    _ => None,
+                });
                 if matches!(message, Message::Closed | Message::Refused) {
                     self.shut(id, 0);
                 }

@@ -3,6 +3,7 @@
 mod faults;
 mod planted;
 mod seeds;
+mod stories;
 
 use quincunx_designs::{CATALOG, FALLBACK};
 use quincunx_world::Setup;

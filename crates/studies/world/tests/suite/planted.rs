@@ -54,7 +54,7 @@ fn a_plan_that_fails_is_made_smaller_and_fails_alike() {
     assert!(size(&smaller) < size(&plan), "{:?} of {:?}", size(&smaller), size(&plan));
     let again = run(&smaller, SETUP, Telling::Story).unwrap();
     assert_eq!(again.violation.unwrap().promise, violation.promise);
-    assert!(again.story.iter().any(|line| line.contains("faults are over")));
+    assert!(again.story.lines().any(|line| line.contains("faults are over")));
 }
 
 #[test]
