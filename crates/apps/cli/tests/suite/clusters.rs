@@ -2,7 +2,7 @@
 
 use crate::simulations::{error, json, quincunx};
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const SHORT: [&str; 4] = ["check", "cluster", "--for", "1s"];
 
@@ -10,6 +10,12 @@ fn rows(arguments: &[&str], status: i32) -> Vec<Value> {
     let output = quincunx(&[&SHORT[..], arguments, &["--json"]].concat());
     assert_eq!(output.status.code(), Some(status), "{output:?}");
     json(&output)["rows"].as_array().expect("rows").clone()
+}
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("clusters-{name}"));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    folder
 }
 
 fn text(path: &Path) -> &str {
@@ -28,8 +34,7 @@ fn many_seeds_are_the_same_on_every_machine_and_in_every_order() {
 
 #[test]
 fn a_run_is_written_for_perfetto_and_for_wireshark() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let [trace, capture] = ["run.pftrace", "run.pcapng"].map(|name| folder.path().join(name));
+    let [trace, capture] = ["run.pftrace", "run.pcapng"].map(|name| folder("written").join(name));
     rows(&["--seed", "3", "--trace", text(&trace), "--pcap", text(&capture)], 0);
     let tracks = quincunx_trace::read(&std::fs::read(trace).expect("a trace")).expect("tracks");
     assert!(tracks.iter().any(|track| track.name == "m0" && !track.instants.is_empty()));
@@ -46,8 +51,7 @@ fn a_folder_that_is_not_there_is_one_line() {
 
 #[test]
 fn the_smallest_plan_of_a_planted_bug_is_written_and_fails_again() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("fault.json");
+    let file = folder("smallest").join("fault.json");
     let broken = ["--seeds", "0..20", "--mutate", "confirms-without-forgetting", "--write", text(&file)];
     let found = rows(&broken, 1)[0].clone();
     assert_eq!(found["broken"]["promise"], "nothing left");
