@@ -27,12 +27,13 @@ import os
 import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+from processes import Processes, asked, free_port, is_alive
 
 LIMIT = 3.0
 RANKS = 4
@@ -42,52 +43,39 @@ PATIENCE = 60.0
 REMADE = re.compile(r"group \d+ was made anew on \S+ after (\d+) ms")
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-class Round:
+class Round(Processes):
     """A fabric and a job on it. Everything that it starts ends with it."""
 
     def __init__(self, program: str, number: int, iterations: int, folder: Path) -> None:
+        super().__init__()
         self.program, self.folder = program, folder
         self.address = f"127.0.0.1:{free_port()}"
         # Blocks of addresses unlike those of a run beside this one.
         place = os.getpid() * 251 + number
         self.block = f"127.{96 + place // 250 % 32}.{place % 250}"
-        self.processes: dict[str, subprocess.Popen[str]] = {}
         self.start_manager()
-        self.start("switch", "switch", "--name", "leaf", "--address", f"{self.block}.250", "--manager", self.address)
+        self.start_one("switch", "switch", "--name", "leaf", "--address", f"{self.block}.250", "--manager", self.address)
         # Long enough to be under way when the kill comes, and to go on for a while.
-        self.start(
+        self.start_one(
             "perf", "perf", "all_reduce", "--manager", self.address, "--ranks", str(RANKS), "--design", "epic-3",
             "--sizes", "64KiB", "--iterations", str(iterations), "--json",
             "--addresses", ",".join(f"{self.block}.{rank + 1}" for rank in range(RANKS)),
         )
 
-    def start(self, name: str, *arguments: str) -> None:
-        self.processes[name] = subprocess.Popen(
-            [self.program, *arguments], stdout=subprocess.PIPE, text=True, start_new_session=True,
-            # Nobody reads what the others say: a full pipe would stop them.
-            stderr=subprocess.PIPE if name == "perf" else subprocess.DEVNULL,
-        )
+    def start_one(self, name: str, *arguments: str) -> None:
+        # Nobody reads what the others say: a full pipe would stop them.
+        self.start(name, [self.program, *arguments], stderr=subprocess.PIPE if name == "perf" else subprocess.DEVNULL)
 
     def start_manager(self) -> None:
         store = str(self.folder / f"{self.block}.sqlite")
-        self.start("manager", "manager", "--listen", self.address, "--store", store, "--log-level", "off")
+        self.start_one("manager", "manager", "--listen", self.address, "--store", store, "--log-level", "off")
         output = self.processes["manager"].stdout
         assert output is not None
         output.readline()
 
     def groups(self) -> list[dict[str, object]] | None:
-        asked = [self.program, "group", "list", "--manager", self.address, "--json"]
-        try:
-            found = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=10)
-        except subprocess.TimeoutExpired:
-            return None
-        return json.loads(found.stdout)["groups"] if found.returncode == 0 else None
+        found = asked([self.program, "group", "list", "--manager", self.address, "--json"])
+        return None if found is None else found["groups"]
 
     def wait_for_group(self) -> None:
         end = time.monotonic() + PATIENCE
@@ -100,7 +88,7 @@ class Round:
         children = Path(f"/proc/{self.processes['perf'].pid}/task").glob("*/children")
         return [int(child) for path in children for child in path.read_text().split()]
 
-    def kill(self, victim: str, chance: random.Random) -> None:
+    def kill_one(self, victim: str, chance: random.Random) -> None:
         if victim == "launcher":
             self.processes["perf"].send_signal(signal.SIGKILL)
             return
@@ -109,8 +97,7 @@ class Round:
             if ranks:
                 subprocess.run(["kill", "-KILL", str(chance.choice(ranks))], check=False)
             return
-        self.processes[victim].send_signal(signal.SIGKILL)
-        self.processes[victim].wait()
+        self.kill(victim)
         if victim == "manager":
             self.start_manager()
 
@@ -139,26 +126,6 @@ class Round:
                 raise TimeoutError(f"ranks {left} and groups {groups} are left")
             time.sleep(0.02)
 
-    def close(self) -> None:
-        for process in self.processes.values():
-            # Its own session, with all that it has started: who keeps a pipe open would keep us.
-            try:
-                os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        for process in self.processes.values():
-            try:
-                process.communicate(timeout=5)
-            except (subprocess.TimeoutExpired, ValueError):
-                pass
-
-
-def is_alive(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
 
 def distribution(times: list[float]) -> str:
     ordered = sorted(times)
@@ -175,7 +142,7 @@ def play(program: str, number: int, victim: str, chance: random.Random, iteratio
         time.sleep(chance.random() * iterations / 3000)
         ranks = job.ranks()
         killed = time.monotonic()
-        job.kill(victim, chance)
+        job.kill_one(victim, chance)
         if victim == "launcher":
             job.wait_for_nothing(ranks)
             is_right, said, remade = False, "error: it was killed", None
@@ -221,25 +188,25 @@ def main() -> int:
     parser.add_argument("--log", type=Path, help="adds a line of JSON a round to this file")
     parser.add_argument("--quiet", action="store_true", help="says nothing of how far it is")
     parser.add_argument("--sum", nargs="+", type=Path, metavar="FILE", help="prints what these logs have found, and runs nothing")
-    asked = parser.parse_args()
-    if asked.sum:
-        return summary([json.loads(line) for path in asked.sum for line in path.read_text().splitlines()])
-    if asked.program is None:
+    options = parser.parse_args()
+    if options.sum:
+        return summary([json.loads(line) for path in options.sum for line in path.read_text().splitlines()])
+    if options.program is None:
         parser.error("expected the program to run, found none; name one, such as target/debug/quincunx")
-    chance = random.Random(asked.seed)
+    chance = random.Random(options.seed)
     outcomes: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as folder:
-        for number in range(asked.rounds):
+        for number in range(options.rounds):
             victim = VICTIMS[number % len(VICTIMS)]
-            played = play(asked.program, number, victim, chance, asked.iterations, Path(folder))
-            outcome = {"seed": asked.seed, "round": number, **played}
+            played = play(options.program, number, victim, chance, options.iterations, Path(folder))
+            outcome = {"seed": options.seed, "round": number, **played}
             outcomes.append(outcome)
-            if asked.log:
-                with asked.log.open("a") as log:
+            if options.log:
+                with options.log.open("a") as log:
                     log.write(json.dumps(outcome) + "\n")
             faults = sum("fault" in outcome for outcome in outcomes)
-            if not asked.quiet and (number % 10 == 9 or "fault" in outcome):
-                said = f"{number + 1} of {asked.rounds} rounds, {faults} faults"
+            if not options.quiet and (number % 10 == 9 or "fault" in outcome):
+                said = f"{number + 1} of {options.rounds} rounds, {faults} faults"
                 print(f"{said}: {outcome['fault']}" if "fault" in outcome else said, file=sys.stderr, flush=True)
     return summary(outcomes)
 

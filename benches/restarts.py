@@ -25,7 +25,6 @@ import argparse
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -34,7 +33,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kills import free_port
+from processes import Processes, free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 KINDS = ["manager", "standby", "agent"]
@@ -50,10 +49,11 @@ class Ended(Exception):
     """A job has ended."""
 
 
-class Job:
+class Job(Processes):
     """A fabric, and ranks on it."""
 
     def __init__(self, program: Path, kind: str, command: list[str], number: int) -> None:
+        super().__init__()
         self.program, self.kind = program, kind
         self.folder = Path(tempfile.mkdtemp(prefix="quincunx-restarts-"))
         place = os.getpid() * 251 + number
@@ -63,7 +63,6 @@ class Job:
         self.agent = f"127.0.0.1:{free_port()}" if kind == "agent" else None
         # Where ranks and the switch find a manager.
         self.address = self.agent or ",".join(self.managers)
-        self.processes: dict[str, subprocess.Popen[str]] = {}
         self.progress = [0] * RANKS
         self.serving = 0
         try:
@@ -71,7 +70,7 @@ class Job:
             if kind == "standby":
                 self.start_manager(1)
             self.start_agent()
-            self.start("switch", "switch", "--name", "leaf", "--address", f"{self.block}.250", "--manager", self.address)
+            self.start_one("switch", "switch", "--name", "leaf", "--address", f"{self.block}.250", "--manager", self.address)
             for rank in range(RANKS):
                 self.start_rank(rank, command)
             self.wait("a first collective", lambda: all(self.progress))
@@ -79,22 +78,20 @@ class Job:
             self.close()
             raise
 
-    def start(self, name: str, *arguments: str) -> None:
-        self.processes[name] = subprocess.Popen(
-            [self.program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
-        )
+    def start_one(self, name: str, *arguments: str) -> None:
+        self.start(name, [str(self.program), *arguments])
 
     def start_manager(self, index: int) -> None:
         """One that stands by says nothing until it serves."""
         stands_by = ["--standby"] if self.kind == "standby" else []
         name = f"manager {index}"
-        self.start(name, "manager", "--listen", self.managers[index], "--store", str(self.folder / "store.sqlite"), "--log-level", "off", *stands_by)
+        self.start_one(name, "manager", "--listen", self.managers[index], "--store", str(self.folder / "store.sqlite"), "--log-level", "off", *stands_by)
         if index == self.serving:
             self.hear(name)
 
     def start_agent(self) -> None:
         if self.agent:
-            self.start("agent", "agent", "--listen", self.agent, "--manager", self.managers[0], "--log-level", "off")
+            self.start_one("agent", "agent", "--listen", self.agent, "--manager", self.managers[0], "--log-level", "off")
             self.hear("agent")
 
     def hear(self, name: str) -> None:
@@ -111,11 +108,8 @@ class Job:
             PYTHONPATH=str(ROOT / "python" / "quincunx"), LD_LIBRARY_PATH=str(self.program.parent), OMP_NUM_THREADS="1",
         )
         environment["MASTER_PORT"] = self.processes["rank 0"].port if rank else str(free_port())
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
-        )
+        process = self.start(f"rank {rank}", command, environment, stderr=subprocess.PIPE, stdin=subprocess.PIPE)
         process.port = environment["MASTER_PORT"]
-        self.processes[f"rank {rank}"] = process
         threading.Thread(target=self.follow, args=(rank, process), daemon=True).start()
 
     def follow(self, rank: int, process: "subprocess.Popen[str]") -> None:
@@ -160,13 +154,6 @@ class Job:
         found = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=PATIENCE)
         return len(json.loads(found.stdout)["nodes"]) if found.returncode == 0 else 0
 
-    def kill(self, name: str) -> None:
-        process = self.processes[name]
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        assert process.stdout is not None
-        process.stdout.close()
-
     def restart(self, pause: float) -> None:
         """Once, until all is as it was before."""
         if self.kind == "agent":
@@ -202,12 +189,7 @@ class Job:
                 raise Ended(f"rank {number} does not come to its end") from expired
 
     def close(self) -> None:
-        for process in self.processes.values():
-            try:
-                os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-            process.wait()
+        super().close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -18,7 +18,6 @@ Needs Python 3.11, nothing else; Linux.
 """
 
 import argparse
-import os
 import random
 import sys
 import tempfile
@@ -26,6 +25,7 @@ import time
 from pathlib import Path
 
 from kills import PATIENCE, Round
+from processes import held
 
 FAULTS = ["--loss", "1%", "--duplicate", "1%", "--reorder", "1%"]
 DESIGNS = ["epic-1", "epic-2", "epic-3"]
@@ -41,16 +41,16 @@ class Soak(Round):
     def __init__(self, program: str, folder: Path) -> None:
         super().__init__(program, 0, 0, folder)
 
-    def start(self, name: str, *arguments: str) -> None:
+    def start_one(self, name: str, *arguments: str) -> None:
         # The first job comes later.
         if name != "perf":
-            super().start(name, *arguments, *(FAULTS if name == "switch" else []))
+            super().start_one(name, *arguments, *(FAULTS if name == "switch" else []))
 
     def start_switch(self) -> None:
-        self.start("switch", "switch", "--name", "leaf", "--address", f"{self.block}.250", "--manager", self.address)
+        self.start_one("switch", "switch", "--name", "leaf", "--address", f"{self.block}.250", "--manager", self.address)
 
     def start_job(self, design: str, seed: int) -> None:
-        super().start(
+        super().start_one(
             "perf", "perf", "all_reduce", "--manager", self.address, "--ranks", "4", "--design", design, "--sizes", "64KiB",
             "--iterations", "200", "--json", "--retry-timeout", "5ms", "--seed", str(seed), *FAULTS,
             "--addresses", ",".join(f"{self.block}.{rank + 1}" for rank in range(4)),
@@ -68,7 +68,7 @@ class Soak(Round):
                 self.wait_for_group()
                 time.sleep(chance.random() / 5)
                 ranks = self.ranks()
-                self.kill(victim, chance)
+                self.kill_one(victim, chance)
                 if victim == "switch":
                     self.start_switch()
             if victim == "launcher":
@@ -84,12 +84,6 @@ class Soak(Round):
         finally:
             if victim == "switch":
                 self.wait_for_switch()
-
-
-def held(process: int) -> tuple[int, int]:
-    """Bytes of memory and open files."""
-    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE"), len(list(Path(f"/proc/{process}/fd").iterdir()))
 
 
 def main() -> int:

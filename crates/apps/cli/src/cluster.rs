@@ -57,6 +57,7 @@ impl FromStr for Seeds {
   quincunx check cluster --seeds 0..10000 --write fault.json
                                                          and write the smallest plan that fails
   quincunx check cluster --replay fault.json             run that again, with its story
+  quincunx check cluster --seed 7 --plan                 the plan alone, for python3 benches/faults.py, which plays it with real processes
 
 What runs is what ships: managers (one, or one that stands by), agents, switches and ranks with the designs of the catalog, with numbers in their frames.
 Threads, sockets, gRPC and the store have stand-ins (crates/studies/world). Promised: results are right to the bit, in order, and nobody is told of success alone; memory and queue
@@ -81,6 +82,9 @@ pub(crate) struct Cluster {
     /// Break a rule on purpose; `all`: one after the other, each until it is found
     #[arg(long, value_name = "NAME", conflicts_with = "replay")]
     mutate: Option<String>,
+    /// Print the plan of a seed, and run nothing: what benches/faults.py plays with real processes
+    #[arg(long, conflicts_with_all = ["seeds", "replay", "story", "trace", "pcap", "json", "write"])]
+    plan: bool,
     /// Print what happens, as a sequence diagram
     #[arg(long)]
     story: bool,
@@ -120,6 +124,10 @@ impl Cluster {
         }
         if let Some(seed) = self.seed {
             let plan = self.plan(seed, setup, self.mutate.as_deref());
+            if self.plan {
+                say!("{}", plan.to_text());
+                return Ok(());
+            }
             let tells = self.story || self.trace.is_some() || self.pcap.is_some();
             let telling = if tells { Telling::Story } else { Telling::Nothing };
             let outcome = run(&plan, setup, telling).map_err(Failure::Input)?;

@@ -182,3 +182,16 @@ fn the_way_to_a_fault_is_written_as_a_trace_and_without_one_there_is_nothing_to_
     assert!(!none.exists());
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+#[test]
+fn a_plan_that_is_printed_is_the_seeds_and_nothing_is_run() {
+    let printed = check(&["cluster", "--seed", "7", "--for", "100ms", "--plan"]);
+    assert_eq!(printed.status.code(), Some(0));
+    let plan: Value = serde_json::from_slice(&printed.stdout).expect("the plan alone");
+    let ran: Value =
+        serde_json::from_slice(&check(&["cluster", "--seed", "7", "--for", "100ms", "--json"]).stdout)
+            .unwrap();
+    assert_eq!(plan, ran["rows"][0]["plan"]);
+    let output = check(&["cluster", "--seeds", "0..7", "--plan"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}

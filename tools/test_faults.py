@@ -1,0 +1,106 @@
+"""Tests of what `benches/faults.py` works out; what it plays needs root and half a minute a plan (benches/README.md)."""
+
+import importlib
+import random
+import socket
+import struct
+import sys
+import types
+import unittest
+from collections import Counter
+from pathlib import Path
+from unittest import mock
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def load(name: str) -> types.ModuleType:
+    with mock.patch.object(sys, "path", [str(ROOT / "benches"), *sys.path]), mock.patch.dict(sys.modules, quincunx=mock.MagicMock()):
+        return importlib.import_module(name)
+
+
+faults, jobs, rounds, machines = map(load, ("faults", "jobs", "rounds", "machines"))
+
+
+class LooksAlike(unittest.TestCase):
+    def test_its_invariant_crc_is_that_of_the_specification_whatever_may_change_on_the_way(self) -> None:
+        frame = faults.look_alike("10.77.0.1", random.Random(1))
+        # IP's identification 0 and "don't fragment", as a socket's datagrams have them; to UDP port 4791.
+        self.assertEqual(frame[:8], bytes([0x45, 0, *struct.pack(">H", len(frame)), 0, 0, 0x40, 0]))
+        self.assertEqual((frame[16:20], frame[22:24]), (socket.inet_aton("10.77.0.1"), (4791).to_bytes(2, "big")))
+        masked = bytearray(b"\xff" * 8 + frame[:-4])
+        for place in (8 + 1, 8 + 8, 8 + 10, 8 + 11, 8 + 26, 8 + 27, 8 + 32):
+            masked[place] = 0xFF
+        self.assertEqual(frame[-4:], crc_32(bytes(masked)).to_bytes(4, "little"))
+
+
+def crc_32(data: bytes) -> int:
+    """IEEE 802.3, bit by bit."""
+    rest = 0xFFFFFFFF
+    for byte in data:
+        rest ^= byte
+        for _ in range(8):
+            rest = rest >> 1 ^ (0xEDB88320 if rest & 1 else 0)
+    return rest ^ 0xFFFFFFFF
+
+
+class Times(unittest.TestCase):
+    def test_a_plans_times_are_read_with_their_units(self) -> None:
+        self.assertEqual([jobs.seconds(text) for text in ("12.05s", "665ms", "200us", "0s")], [12.05, 0.665, 0.0002, 0.0])
+
+
+class Calls(unittest.TestCase):
+    def test_all_ranks_draw_the_same_call_and_each_its_own_vector(self) -> None:
+        calls = [rounds.Call(7, 1, 0, 3, 200, 4) for _ in range(2)]
+        self.assertEqual(*[(call.kind, call.op, call.root, call.count) for call in calls])
+        self.assertEqual(calls[0].vector(1, 4), calls[1].vector(1, 4))
+
+    def test_a_result_is_what_its_collective_makes_of_all_vectors(self) -> None:
+        seen = Counter()
+        for number in range(60):
+            call = rounds.Call(7, 1, 0, number, 8, 3)
+            seen[call.kind] += 1
+            call.vector = lambda rank, size, call=call: [rank + 1] * (call.count * (3 if call.kind == "reduce_scatter" else 1))
+            reduced = [{"sum": 6, "max": 3, "min": 1}[call.op]] * call.count
+            expected = {
+                "all_reduce": reduced, "reduce": reduced if call.root == 1 else None, "broadcast": [call.root + 1] * call.count,
+                "reduce_scatter": reduced, "all_gather": [1] * call.count + [2] * call.count + [3] * call.count, "barrier": None,
+            }
+            self.assertEqual(call.expected(1, 3), expected[call.kind], call.kind)
+        self.assertEqual(set(seen), set(rounds.KINDS))
+
+
+class Ways(unittest.TestCase):
+    def setUp(self) -> None:
+        self.ran: list[tuple[str, str]] = []
+        take = lambda command, text: self.ran.append((command[2], text))  # noqa: E731
+        self.enterContext(mock.patch.object(machines, "run", take))
+        self.machines = machines.Machines([1, 1], 2, ["m0", "e0"])
+        self.ran.clear()
+
+    def hop(self, at: str, goal: str) -> str:
+        """How the switch's last order sends what is for the goal."""
+        lines = [line for name, text in self.ran if name == at for line in text.splitlines() if f" {self.machines.address(goal)}/32" in line]
+        return lines[-1]
+
+    def test_a_link_that_is_cut_is_gone_round_and_used_again_when_it_is_mended(self) -> None:
+        self.machines.cut(["s0", "s2"], True)
+        self.assertIn("via 10.77.0.195 dev to-s3", self.hop("s0", "h1"))
+        self.machines.cut(["s0", "s2"], True)
+        self.machines.cut(["s0", "s2"], False)
+        self.assertIn("to-s3", self.hop("s0", "s2"), "cut twice, and mended once")
+        self.machines.cut(["s0", "s2"], False)
+        self.assertIn("dev to-s2", self.hop("s0", "s2"))
+
+    def test_where_no_way_is_left_a_switch_says_so(self) -> None:
+        for spine in ("s2", "s3"):
+            self.machines.cut(["s0", spine], True)
+        self.assertIn("unreachable", self.hop("s0", "h1"))
+
+    def test_a_switch_without_power_passes_nothing_on(self) -> None:
+        self.machines.power("s2", True)
+        self.assertIn("to-s3", self.hop("s0", "h1"))
+
+
+if __name__ == "__main__":
+    unittest.main()
