@@ -8,6 +8,7 @@ HEARD seconds after all that has befallen the job.
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,9 @@ from services import MANAGER_PORT, SOON, Services
 HEARD = 45.0
 # How long after a fault what ends may have ended for it.
 AFTERMATH = 45.0
+# Half of the calls are what most programs run.
+KINDS = ["all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather", "barrier"]
+OFFERED = re.compile(r"expected a collective that \S+ offers on \S+ \(([a-z_, ]+)\)")
 # Small packets and windows, so that short vectors fill them.
 SETTINGS = "group.mtu=256,group.message=2,group.window=4"
 
@@ -61,6 +65,8 @@ class Job:
         self.hosts = [f"h{host}" for host in self.plan["hosts"]]
         # Half of the jobs speak by way of their machines' agents, the others show their certificate themselves.
         self.has_agents = number % 2 == 0
+        kinds = offered(services.program, self.plan["design"])
+        self.kinds = ["all_reduce"] * len(kinds) + kinds
         self.processes = Processes()
         self.ranks: dict[str, Rank] = {}
         self.life = 0
@@ -114,7 +120,7 @@ class Job:
         rank = self.hosts.index(host)
         plan = self.plan
         told = {
-            "seed": f"{self.seed}/{self.number}", "elements": plan["elements"], "collectives": plan["collectives"], "rounds": self.rounds,
+            "seed": f"{self.seed}/{self.number}", "kinds": self.kinds, "elements": plan["elements"], "collectives": plan["collectives"], "rounds": self.rounds,
             **{key: seconds(plan[key]) for key in ("pause", "think", "rest")},
         }
         environment = os.environ | {
@@ -237,6 +243,13 @@ class Job:
         if self.is_idle():
             return f"job {self.number} is over"
         return f"job {self.number}, life {self.life}: " + "; ".join(f"{host} {rank.process.poll()} {rank.last}" for host, rank in self.ranks.items())
+
+
+def offered(program: Path, design: str) -> list[str]:
+    """Collectives that a design offers, as the command says when it is asked for one that some do not."""
+    question = [str(program), "sim", "broadcast", "--design", design, "--fabric", "star-2", "--sizes", "64B"]
+    found = OFFERED.search(subprocess.run(question, capture_output=True, text=True, check=False).stderr)
+    return [kind for kind in KINDS if found is None or kind in found[1].split(", ")]
 
 
 def last_line(log: Path) -> str:

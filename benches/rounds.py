@@ -2,7 +2,7 @@
 
     python3 rounds.py JSON
 
-JSON has `seed`, `elements` (the longest vector), `collectives` (of a round), `pause`, `think` and `rest` (seconds), `rounds` (how many; none: until
+JSON has `seed`, `kinds` (collectives that are called, as often as they are named), `elements` (the longest vector), `collectives` (of a round), `pause`, `think` and `rest` (seconds), `rounds` (how many; none: until
 a line comes on rank 0's standard input). The rest is in the environment, as any program has it. Prints a line of JSON for all that it begins and ends.
 Exit status 0: it has left with all others; 3: its group is over; 4: it was not let in, or its endpoint is gone.
 
@@ -19,8 +19,6 @@ import time
 
 import quincunx
 
-DTYPES = {"i": "int32", "f": "float32"}
-KINDS = ["all_reduce", "all_reduce", "all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather", "barrier"]
 # Collectives under way at once.
 DEPTH = 2
 # What a word of rank 0 to all others says.
@@ -34,15 +32,15 @@ def tell(what: str, **more: object) -> None:
 class Call:
     """One collective of a round: what all ranks know of it."""
 
-    def __init__(self, seed: int, life: int, number: int, collective: int, elements: int, size: int) -> None:
-        self.key = f"{seed}/{life}/{number}/{collective}"
+    def __init__(self, told: dict, life: int, number: int, collective: int, size: int) -> None:
+        self.key = f"{told['seed']}/{life}/{number}/{collective}"
         draws = random.Random(self.key)
-        self.kind = draws.choice(KINDS)
+        self.kind = draws.choice(told["kinds"])
         self.letter = draws.choice("if")
         self.op = draws.choice(["max", "min", "sum", "sum"])
         self.root = draws.randrange(size)
         self.pause = draws.random()
-        count = draws.randint(1, max(elements, 1))
+        count = draws.randint(1, max(told["elements"], 1))
         self.count = -(-count // size) if self.kind in ("reduce_scatter", "all_gather") else count
 
     def vector(self, rank: int, size: int) -> list[int]:
@@ -98,7 +96,7 @@ def play(group: quincunx.Group, told: dict, life: int, number: int, chance: rand
         tell("result", round=number, collective=index, kind=call.kind, wrong=wrong)
 
     for index in range(told["collectives"]):
-        call = Call(told["seed"], life, number, index, told["elements"], group.size)
+        call = Call(told, life, number, index, group.size)
         if len(pending) == DEPTH:
             finish()
         time.sleep(call.pause * told["pause"] + chance.random() * told["think"])
@@ -122,9 +120,10 @@ def main() -> int:
         number = 0
         while True:
             wants = ANOTHER if (number < told["rounds"] if told.get("rounds") is not None else not is_over.is_set()) else LEAVE
-            word = memoryview(bytearray([wants, 0, 0, 0])).cast("i")
+            # Rank 0 decides. All designs offer an AllReduce.
+            word = memoryview(bytearray([wants if rank == 0 else 0, 0, 0, 0])).cast("i")
             tell("asks", round=number)
-            world.broadcast(word, root=0)
+            world.all_reduce(word)
             if word[0] == LEAVE:
                 break
             tell("splits", round=number)

@@ -49,16 +49,20 @@ class Times(unittest.TestCase):
         self.assertEqual([jobs.seconds(text) for text in ("12.05s", "665ms", "200us", "0s")], [12.05, 0.665, 0.0002, 0.0])
 
 
+def told(elements: int) -> dict:
+    return {"seed": 7, "kinds": jobs.KINDS, "elements": elements}
+
+
 class Calls(unittest.TestCase):
     def test_all_ranks_draw_the_same_call_and_each_its_own_vector(self) -> None:
-        calls = [rounds.Call(7, 1, 0, 3, 200, 4) for _ in range(2)]
+        calls = [rounds.Call(told(200), 1, 0, 3, 4) for _ in range(2)]
         self.assertEqual(*[(call.kind, call.op, call.root, call.count) for call in calls])
         self.assertEqual(calls[0].vector(1, 4), calls[1].vector(1, 4))
 
     def test_a_result_is_what_its_collective_makes_of_all_vectors(self) -> None:
         seen = Counter()
         for number in range(60):
-            call = rounds.Call(7, 1, 0, number, 8, 3)
+            call = rounds.Call(told(8), 1, 0, number, 3)
             seen[call.kind] += 1
             call.vector = lambda rank, size, call=call: [rank + 1] * (call.count * (3 if call.kind == "reduce_scatter" else 1))
             reduced = [{"sum": 6, "max": 3, "min": 1}[call.op]] * call.count
@@ -67,7 +71,7 @@ class Calls(unittest.TestCase):
                 "reduce_scatter": reduced, "all_gather": [1] * call.count + [2] * call.count + [3] * call.count, "barrier": None,
             }
             self.assertEqual(call.expected(1, 3), expected[call.kind], call.kind)
-        self.assertEqual(set(seen), set(rounds.KINDS))
+        self.assertEqual(set(seen), set(jobs.KINDS))
 
 
 class Ways(unittest.TestCase):
