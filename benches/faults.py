@@ -68,7 +68,9 @@ class Play:
         self.disturbances: list[tuple[float, float, set[str] | None]] = []
         others = [f"m{number}" for number in range(plan["managers"])] + ["e0"]
         weather = plan["weather"]
-        self.machines = Machines(plan["hosts"], plan["spines"], others, weather["loss"], weather["corruption"])
+        # Of a plan with one switch that switch's process passes frames on, at its ports.
+        has_ports = len(plan["hosts"]) == 1
+        self.machines = Machines(plan["hosts"], plan["spines"], others, weather["loss"], weather["corruption"], has_ports)
         self.services = Services(plan, self.machines, program, folder, self.chance, self.tell_service)
         self.jobs = [
             Job(number, plan, self.services, library, self.chance, self.tell, self.breaks, self.touched) for number in range(len(plan["jobs"]))
@@ -273,6 +275,8 @@ class Play:
             self.turn(number, begins)
         self.turns(lambda: time.monotonic() - start >= seconds(self.plan["calm_at"]))
         self.machines.calm_weather()
+        if self.machines.has_ports:
+            self.met["plans with ports"] += 1
         self.tell("faults are over")
         try:
             self.end()

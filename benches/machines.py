@@ -2,7 +2,8 @@
 network. Links are cut, frames dropped in one direction, by `ip` and `nft`.
 
 Namespaces are named in a mount namespace that only this process and its children have, so nothing is left of them when these have ended,
-however they did. Switches pass frames on by the kernel's routes, which are laid anew along shortest ways when a link changes.
+however they did. Switches pass frames on by the kernel's routes, which are laid anew along shortest ways when a link changes. A lone switch can have its
+interfaces for ports instead: then its process alone passes frames on.
 
 Needs root, iproute2 and nftables.
 """
@@ -64,9 +65,11 @@ def run(command: list[str], text: str) -> None:
 
 
 class Machines:
-    """`hosts`: hosts below each leaf; `loss` and `corruption`: of a million frames on a link as many are dropped, or have a byte written over."""
+    """`hosts`: hosts below each leaf; `loss` and `corruption`: of a million frames on a link as many are dropped, or have a byte written over;
+    `has_ports`: the only switch's interfaces are its process's affair."""
 
-    def __init__(self, hosts: list[int], spines: int, others: list[str], loss: int = 0, corruption: int = 0) -> None:
+    def __init__(self, hosts: list[int], spines: int, others: list[str], loss: int = 0, corruption: int = 0, has_ports: bool = False) -> None:
+        self.has_ports = has_ports
         self.links: dict[frozenset[str], None] = {}
         leaves, host = len(hosts), 0
         for leaf, count in enumerate(hosts):
@@ -139,23 +142,28 @@ class Machines:
         for name in self.names:
             text = f"link set lo up\naddr add {self.control_address(name)}/24 dev c0\nlink set c0 up\n"
             ports = [self.port(name, other) for other in self.neighbours(name)]
-            if ports:
-                text += f"addr add {self.address(name)}/32 dev {'eth0' if name in self.hosts else 'lo'}\n"
-            text += "".join(f"link set {port} up\n" for port in ports)
             if name in self.hosts:
+                text += f"addr add {self.address(name)}/{24 if self.has_ports else 32} dev eth0\n"
+            elif name in self.switches and not self.has_ports:
+                text += f"addr add {self.address(name)}/32 dev lo\n"
+            text += "".join(f"link set {port} up\n" for port in ports)
+            if name in self.hosts and not self.has_ports:
                 leaf = self.address(self.neighbours(name)[0])
                 text += f"route add {leaf}/32 dev eth0 src {self.address(name)}\nroute add 10.77.0.0/24 via {leaf} dev eth0 onlink src {self.address(name)}\n"
             run(["ip", "-n", name, "-batch", "-"], text)
-            if name in self.switches:
+            if name in self.switches and not self.has_ports:
                 script = "cd /proc/sys/net/ipv4 && echo 1 > ip_forward && for each in conf/*; do echo 0 > $each/send_redirects; done"
                 run(self.command(name, ["sh", "-e"]), script)
         self.lay_routes()
         for name in self.hosts + self.switches:
             ports = [self.port(name, other) for other in self.neighbours(name)]
-            chains = "".join(f'add chain netdev f {port} {{ type filter hook ingress device "{port}" priority 0; }}\n' for port in ports)
+            # A packet socket at a port takes frames before they are filtered there: they are where they leave.
+            hook = "egress" if self.has_ports else "ingress"
+            chains = "".join(f'add chain netdev f {port} {{ type filter hook {hook} device "{port}" priority 0; }}\n' for port in ports)
             run(self.command(name, ["nft", "-f", "-"]), f"add table netdev f\n{chains}")
-            for other in self.neighbours(name):
-                self.filter(other, name)
+        for one, other in map(sorted, self.links):
+            self.filter(one, other)
+            self.filter(other, one)
         chains = "".join(
             f'add chain netdev f {way}-{name} {{ type filter hook {hook} device "{name}" priority 0; }}\n'
             for name in self.names for way, hook in (("from", "ingress"), ("to", "egress"))
@@ -164,7 +172,7 @@ class Machines:
 
     def filter(self, sender: str, receiver: str) -> None:
         """What becomes of frames from one machine to a neighbour."""
-        port = self.port(receiver, sender)
+        at, port = (sender, self.port(sender, receiver)) if self.has_ports else (receiver, self.port(receiver, sender))
         text = f"flush chain netdev f {port}\n"
         if self.deaf[sender, receiver]:
             text += f"add rule netdev f {port} drop\n"
@@ -174,7 +182,7 @@ class Machines:
         if corruption:
             # The byte behind the base transport header.
             text += f"add rule netdev f {port} udp dport 4791 numgen random mod 1000000 < {corruption} @th,160,8 set 90\n"
-        run(self.command(receiver, ["nft", "-f", "-"]), text)
+        run(self.command(at, ["nft", "-f", "-"]), text)
 
     def calm_weather(self) -> None:
         self.weather = 0, 0
@@ -187,6 +195,8 @@ class Machines:
 
     def lay_routes(self) -> None:
         """Shortest ways over links that are up, through switches that have power."""
+        if self.has_ports:
+            return
         steps: dict[str, dict[str, str]] = {name: {} for name in self.switches}
         for goal in self.hosts + self.switches:
             seen, queue = {goal}, deque([goal])
@@ -231,7 +241,7 @@ class Machines:
         for end, far in ((one, other), (other, one)):
             is_up = self.is_up(link) and not self.off[end]
             run(["ip", "-n", end, "-batch", "-"], f"link set {self.port(end, far)} {'up' if is_up else 'down'}\n")
-            if is_up and end in self.hosts:
+            if is_up and end in self.hosts and not self.has_ports:
                 # They went with the link.
                 mine, leaf = self.address(end), self.address(far)
                 routes = f"route replace {leaf}/32 dev eth0 src {mine}\nroute replace 10.77.0.0/24 via {leaf} dev eth0 onlink src {mine}\n"

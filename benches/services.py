@@ -121,13 +121,18 @@ class Services:
         faults = ["--duplicate", f"{weather['copies'] / 1e4}%", "--reorder", f"{weather['late'] / 1e4}%", "--seed", str(self.plan["seed"])]
         for name in self.machines.switches:
             neighbours = [f"{self.node(other)}@{self.machines.port(name, other)}" for other in self.machines.neighbours(name)]
-            command = [str(self.program), "switch", "--name", name, "--address", self.machines.address(name), "--manager", self.addresses(),
-                       "--identity", str(ours / f"node-{name}.pem"), *unit, "--neighbours", ",".join(neighbours), *faults,
-                       "--metrics", f"127.0.0.1:{METRICS_PORT}"]
+            links = ["--address", self.machines.address(name), "--neighbours", ",".join(neighbours)]
+            if self.machines.has_ports:
+                ports = [word for other in self.machines.neighbours(name) for word in ("--port", self.machines.port(name, other))]
+                links = ["--address", f"{self.machines.address(name)}/24", *ports]
+            command = [str(self.program), "switch", "--name", name, *links, "--manager", self.addresses(),
+                       "--identity", str(ours / f"node-{name}.pem"), *unit, *faults, "--metrics", f"127.0.0.1:{METRICS_PORT}"]
             self.add(name, name, command, 0.3 + self.chance.random() * 0.4)
         for host, tenant in agents.items():
             command = [str(self.program), "agent", "--listen", f"127.0.0.1:{MANAGER_PORT}", "--manager", self.addresses(),
                        "--identity", str(ours / f"tenant-{tenant}.pem")]
+            # Both ends of a cable say who they are.
+            command += ["--port", "eth0", "--name", f"{tenant}/{host}"] if self.machines.has_ports else []
             self.add(f"agent {host}", host, command, 0.3 + self.chance.random() * 0.4)
 
     def node(self, machine: str) -> str:

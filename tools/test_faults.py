@@ -105,6 +105,14 @@ class Ways(unittest.TestCase):
         self.machines.power("s2", True)
         self.assertIn("to-s3", self.hop("s0", "h1"))
 
+    def test_a_lone_switch_with_ports_has_no_address_and_no_routes_of_its_kernels(self) -> None:
+        self.ran.clear()
+        machines.Machines([2], 0, ["m0", "e0"], has_ports=True)
+        told = "".join(text for name, text in self.ran if name == "s0")
+        self.assertIn("link set to-h0 up", told)
+        self.assertNotIn("10.77.0.192", told)
+        self.assertNotIn("route", told)
+
 
 if __name__ == "__main__":
     unittest.main()
