@@ -163,7 +163,9 @@ class Job:
             self.tell(f"job {self.number}, {host} ends: {fact['error'][:300]}")
             if "to call the same collective" in fact["error"]:
                 self.broken("right results", f"ranks call the same, and {host} hears otherwise: {fact['error']}")
-            if not self.touched(self.hosts, self.started or now, now):
+            # Who is not let in asks again, as where the job begins before its switches.
+            was_in = any(one["what"] == "joined" for one in rank.facts)
+            if was_in and not self.touched(self.hosts, self.started or now, now):
                 self.broken("untouched", f"job {self.number} ends at {host}, and nothing had befallen it: {fact['error']}")
 
     def fall(self, now: float, ended: list[tuple[str, Rank]]) -> None:
@@ -246,10 +248,13 @@ class Job:
 
 
 def offered(program: Path, design: str) -> list[str]:
-    """Collectives that a design offers, as the command says when it is asked for one that some do not."""
-    question = [str(program), "sim", "broadcast", "--design", design, "--fabric", "star-2", "--sizes", "64B"]
-    found = OFFERED.search(subprocess.run(question, capture_output=True, text=True, check=False).stderr)
-    return [kind for kind in KINDS if found is None or kind in found[1].split(", ")]
+    """Collectives that a design offers, as the command says when it is asked for one that it does not."""
+    for kind in KINDS[1:-1]:
+        question = [str(program), "sim", kind, "--design", design, "--fabric", "star-2", "--sizes", "64B"]
+        found = OFFERED.search(subprocess.run(question, capture_output=True, text=True, check=False).stderr)
+        if found:
+            return [one for one in KINDS if one in found[1].split(", ")]
+    return KINDS
 
 
 def last_line(log: Path) -> str:

@@ -53,6 +53,7 @@ class Round(Processes):
         # Blocks of addresses unlike those of a run beside this one.
         place = os.getpid() * 251 + number
         self.block = f"127.{96 + place // 250 % 32}.{place % 250}"
+        self.store = folder / f"{self.block}.sqlite"
         self.start_manager()
         self.start_one("switch", "switch", "--name", "leaf", "--address", f"{self.block}.250", "--manager", self.address)
         # Long enough to be under way when the kill comes, and to go on for a while.
@@ -67,8 +68,7 @@ class Round(Processes):
         self.start(name, [self.program, *arguments], stderr=subprocess.PIPE if name == "perf" else subprocess.DEVNULL)
 
     def start_manager(self) -> None:
-        store = str(self.folder / f"{self.block}.sqlite")
-        self.start_one("manager", "manager", "--listen", self.address, "--store", store, "--log-level", "off")
+        self.start_one("manager", "manager", "--listen", self.address, "--store", str(self.store), "--log-level", "off")
         output = self.processes["manager"].stdout
         assert output is not None
         output.readline()

@@ -11,7 +11,6 @@ import random
 import shutil
 import signal
 import socket
-import sqlite3
 import ssl
 import subprocess
 import time
@@ -19,7 +18,7 @@ import urllib.request
 from pathlib import Path
 
 from machines import WIRES, Machines, mount_tmpfs
-from processes import Processes, asked, held
+from processes import Processes, asked, groups_in_file, held
 
 # How soon what has ended is started again, in seconds.
 SOON = 0.5, 1.5
@@ -245,11 +244,7 @@ class Services:
             first, end = (base64.b64encode(key).decode() for key in (b"fabric/groups/", b"fabric/groups0"))
             answer = self.ask_etcd("kv/range", {"key": first, "range_end": end, "keys_only": True})
             return None if answer is None else [base64.b64decode(entry["key"]).decode() for entry in answer.get("kvs", [])]
-        # Its manager has it locked: a copy.
-        for file in self.kept.glob("groups.sqlite*"):
-            shutil.copy(file, self.folder)
-        with sqlite3.connect(self.folder / "groups.sqlite") as database:
-            return [f"group {number}" for (number,) in database.execute("select number from groups")]
+        return [f"group {number}" for number in groups_in_file(self.kept / "groups.sqlite")]
 
     # What they say.
 
@@ -291,6 +286,8 @@ class Services:
                 continue
             # It may not have been attached when they were counted.
             files, before = held(service.process.pid)[1], max(service.files, ATTACHED_FILES)
+            if self.machines.has_ports:
+                before += 2 * len(self.machines.hosts)
             if service.name in self.managers:
                 # One that waits for another's store has fewer than one that serves.
                 before = max(before, SERVING_FILES) + len(self.machines.switches) + sum(name.startswith("agent") for name in self.services)

@@ -12,7 +12,7 @@ left that holds anything.
 
 Every minute of the second half a line says what manager and switch hold in memory and open files. It also says how much more that is
 than at the line before the first. In the end memory may have grown by 4 MiB, files by 4: these are connections of the last job. Exit
-status 1 if anything else has happened, or more.
+status 1 if anything else has happened, or more, or if the store has a group.
 
 Needs Python 3.11, nothing else; Linux.
 """
@@ -25,7 +25,7 @@ import time
 from pathlib import Path
 
 from kills import PATIENCE, Round
-from processes import held
+from processes import groups_in_file, held
 
 FAULTS = ["--loss", "1%", "--duplicate", "1%", "--reorder", "1%"]
 DESIGNS = ["epic-1", "epic-2", "epic-3"]
@@ -125,6 +125,8 @@ def main() -> int:
                 more_memory, more_files = (now - then for now, then in zip(held(soak.processes[name].pid), before))
                 if more_memory > SLACK or more_files > CONNECTIONS:
                     faults.append(f"{name} holds {more_memory} bytes and {more_files} files more than before")
+            if kept := groups_in_file(soak.store):
+                faults.append(f"the store has groups {kept} of jobs that have ended")
         finally:
             soak.close()
     print(f"{jobs} jobs in {time.monotonic() - begun:.0f} s, {len(faults)} faults")

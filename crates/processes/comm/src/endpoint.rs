@@ -285,6 +285,12 @@ impl Endpoint {
         Ok(self.0.client.init_named_group(&name, &request)?.summary.group.0)
     }
 
+    /// Whether the design that is asked for offers AllGather: at all ranks the same, whatever groups fall back to.
+    pub(crate) fn gathers(&self) -> bool {
+        let asked = self.0.catalog.find(&self.0.options.design, FabricKind::Tree);
+        asked.is_ok_and(|design| design.collectives(FabricKind::Tree).contains(&Collective::AllGather))
+    }
+
     /// What operators call a group that this rank makes: by the job, `all` or the first and last of its ranks, and but for the first of all ranks,
     /// who has made it and how many before. None where the job's name is none for a group.
     fn group_name(&self, members: &[u16]) -> String {

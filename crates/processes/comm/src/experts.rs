@@ -187,15 +187,13 @@ impl Group {
         let ExpertLayout { experts, top_k, tokens, length, .. } = layout;
         let number = made.as_ref().map_or(0, |number| number.unwrap_or_default());
         let mine = [i64::from(number), experts.into(), top_k.into(), tokens.into(), length as i64];
-        let mut all = vec![0; mine.len() * usize::from(self.size())];
-        let told = self.all_gather(&mine, &mut all);
+        let told = self.tell_all(&mine);
         let is_made = made.as_ref().is_ok_and(Option::is_some);
-        if let Err(error) = checked.and(made.map(drop)).and(told) {
+        let all = checked.and(made.map(drop)).and(told).inspect_err(|_| {
             if is_made {
                 self.endpoint().release(&[GroupId(number)]);
             }
-            return Err(error);
-        }
+        })?;
         let number = GroupId(all[0] as u32);
         let give_back = || {
             if number.0 != 0 {

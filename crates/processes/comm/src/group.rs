@@ -387,9 +387,7 @@ impl Group {
     pub fn split(&self, color: i32) -> Result<Self, CommError> {
         // When all have told their colors, the manager knows of all that was given back before.
         self.0.endpoint.settle();
-        let size = usize::from(self.size());
-        let mut colors = vec![0_i32; size];
-        self.all_gather(&[color], &mut colors)?;
+        let colors = self.tell_all(&[color])?;
         let places = (0..self.size()).filter(|place| colors[usize::from(*place)] == color);
         let members: Vec<u16> = places.map(|place| self.0.members[usize::from(place)]).collect();
         let leads = members[0] == self.0.members[usize::from(self.rank())];
@@ -399,8 +397,7 @@ impl Group {
             Ok([tree, mesh]) => [0, *tree as i32, *mesh as i32],
             Err(_) => [1, 0, 0],
         };
-        let mut all = vec![0_i32; 3 * size];
-        self.all_gather(&mine, &mut all)?;
+        let all = self.tell_all(&mine)?;
         made?;
         let first = self.0.members.iter().position(|member| *member == members[0]).expect("a member");
         let [failed, tree, mesh] = [0, 1, 2].map(|field| all[3 * first + field]);
@@ -412,6 +409,20 @@ impl Group {
         }
         let numbers: Numbers = [tree as u32, mesh as u32];
         self.0.endpoint.join_group(&members, numbers)
+    }
+
+    /// All ranks' words, in rank order. A design that only reduces gathers nothing: messages do then.
+    #[track_caller]
+    pub(crate) fn tell_all<T: Numeric>(&self, mine: &[T]) -> Result<Vec<T>, CommError> {
+        let mut all = mine.repeat(usize::from(self.size()));
+        if self.0.endpoint.gathers() {
+            self.all_gather(mine, &mut all)?;
+        } else {
+            let to_each = all.clone();
+            let (given, room) = (to_each.len(), all.len());
+            self.run(Operation::AllToAll, to_each.as_ptr(), given, all.as_mut_ptr(), room)?;
+        }
+        Ok(all)
     }
 
     /// Every vector becomes the reduction of all.

@@ -149,6 +149,16 @@ impl LoopbackFabric {
         });
     }
 
+    /// The same of ranks that ask for another design.
+    pub(crate) fn run_as(&self, design: &str, ranks: u16, job: impl Fn(&Group) + Sync) {
+        let more = |options: Options| Options { design: design.to_owned(), ..options };
+        self.run_with(ranks, more, |world| {
+            job(&world);
+            world.barrier().unwrap();
+            world.endpoint().close().unwrap();
+        });
+    }
+
     /// The same of ranks on servers of so many each, with more settings.
     pub(crate) fn run_on_servers(
         &self,

@@ -47,6 +47,17 @@ fn groups_that_are_dropped_make_room_for_the_next_ones_in_the_switch() {
 }
 
 #[test]
+fn a_group_of_a_design_that_offers_no_all_gather_is_split() {
+    let fabric = LoopbackFabric::with_room_for(1);
+    fabric.run_as("double-tree", 4, |world| {
+        let part = world.split(i32::from(world.rank() % 2)).unwrap();
+        assert_eq!((part.rank(), part.size(), &*part.design()), (world.rank() / 2, 2, "double-tree"));
+        add_up(&part);
+    });
+    fabric.expect_groups(0);
+}
+
+#[test]
 fn a_group_lives_until_its_last_rank_is_done_with_it() {
     let fabric = LoopbackFabric::with_room_for(3);
     let at = Barrier::new(2);
