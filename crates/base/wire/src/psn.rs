@@ -20,6 +20,11 @@ impl<const BITS: u32> SequenceNumber<BITS> {
         self.0
     }
 
+    /// A counter of 32 bits that begins at this number and wraps with it: numbers of the upper half are as far before zero.
+    pub const fn extended(self) -> u32 {
+        (((self.0 << (32 - BITS)) as i32) >> (32 - BITS)) as u32
+    }
+
     /// The number `count` further on.
     #[must_use]
     pub const fn plus(self, count: u32) -> Self {

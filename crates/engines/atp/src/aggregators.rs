@@ -60,9 +60,10 @@ impl<P: Payload> Aggregators<P> {
     pub fn new(config: AggregatorsConfig) -> Result<Self, AtpShapeError> {
         let AggregatorsConfig { shape, edges, initial_psn, mutation } = config;
         let tags = shape.tags()?;
+        let newest = initial_psn.extended();
         let aggregators = vec![None; shape.aggregators as usize];
         let before = if mutation == Some(Mutation::KeepsSum) { aggregators.clone() } else { Vec::new() };
-        Ok(Self { shape, tags, edges, initial_psn, mutation, aggregators, before, newest: 0 })
+        Ok(Self { shape, tags, edges, initial_psn, mutation, aggregators, before, newest })
     }
 
     /// How many aggregators somebody has.

@@ -26,6 +26,7 @@ pub struct AtpDesign {
 /// The design.
 pub const ATP: AtpDesign = AtpDesign {
     about: About {
+        version: 2,
         pinned_keys: &[
             "group.mtu",
             "group.message",
@@ -191,6 +192,7 @@ impl Design for AtpDesign {
             scale: params.aggregation.fraction_bits.map(FixedPoint::new),
             timeout: params.group.retry_timeout,
             retries: params.group.retry_count,
+            initial_psn: group.initial_psn,
             mutation: context.mutation()?,
         };
         let rank = AtpRank::new(config).map_err(|error| Refusal::of(&error))?;

@@ -51,7 +51,8 @@ impl<P: Payload> AtpRank<P> {
             (true, true) => Some(SECOND),
             (true, false) => None,
         };
-        let server = has_server.then(|| Server::new(shape, tags, config.mutation));
+        let server =
+            has_server.then(|| Server::new(shape, tags, config.initial_psn.extended(), config.mutation));
         let worker = Worker::new(config, tags, qp);
         Ok(Self { config, tags, worker, server, landing: NOWHERE, has_failed: false })
     }

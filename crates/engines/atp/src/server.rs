@@ -30,11 +30,11 @@ pub(crate) struct Server<P> {
 }
 
 impl<P: Payload> Server<P> {
-    pub(crate) fn new(shape: AtpShape, tags: AtpTags, mutation: Option<Mutation>) -> Self {
+    pub(crate) fn new(shape: AtpShape, tags: AtpTags, first: u32, mutation: Option<Mutation>) -> Self {
         let windows = if mutation == Some(Mutation::OneWindow) { 1 } else { 2 };
         let places = windows * shape.window as usize;
         let (sums, queued) = (vec![None; places], vec![None; places]);
-        Self { shape, tags, mutation, sums, queued, newest: 0, staging: NOWHERE }
+        Self { shape, tags, mutation, sums, queued, newest: first, staging: NOWHERE }
     }
 
     pub(crate) fn initialise(&mut self, verbs: &mut dyn Verbs<P>) {

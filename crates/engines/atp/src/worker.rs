@@ -16,6 +16,7 @@ use quincunx_engine::verbs::{
 };
 use quincunx_pieces::{IntegerVector, Outstanding, VectorConfig};
 use quincunx_units::{Duration, Instant};
+use quincunx_wire::Psn;
 use quincunx_wire::atp::{AtpHeader, AtpTags, LENGTH};
 use quincunx_wire::switchml::Kind;
 
@@ -41,6 +42,8 @@ pub struct WorkerConfig {
     pub timeout: Duration,
     /// How often in a row it does so before the group has failed.
     pub retries: u16,
+    /// The group's first PSN: packets are numbered from there, so that their numbers wrap in daily use.
+    pub initial_psn: Psn,
     /// A rule to break.
     pub mutation: Option<Mutation>,
 }
@@ -87,13 +90,15 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) fn new(config: WorkerConfig, tags: AtpTags, qp: Option<QpIndex>) -> Self {
+        // A round of 32 bits on, so that what lies before the first packet has a number, too.
+        let first = (1 << 32) + u64::from(config.initial_psn.extended());
         Self {
             config,
             tags,
             qp,
             running: None,
-            oldest: 0,
-            next: 0,
+            oldest: first,
+            next: first,
             slots: vec![Slot::default(); config.shape.window as usize],
             outstanding: Outstanding::new(config.timeout, config.retries),
             local: VecDeque::new(),

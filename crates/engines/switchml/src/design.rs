@@ -25,6 +25,7 @@ pub struct SwitchMlDesign {
 /// The design.
 pub const SWITCHML: SwitchMlDesign = SwitchMlDesign {
     about: About {
+        version: 2,
         pinned_keys: &[
             "group.mtu",
             "group.message",
@@ -179,6 +180,7 @@ impl Design for SwitchMlDesign {
             scale: params.aggregation.fraction_bits.map(FixedPoint::new),
             timeout: params.group.retry_timeout,
             retries: params.group.retry_count,
+            initial_psn: group.initial_psn,
             mutation: context.mutation()?,
         };
         Ok(Endpoint::Program(Box::new(Worker::new(config))))

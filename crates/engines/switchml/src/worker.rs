@@ -13,6 +13,7 @@ use quincunx_engine::verbs::{
 };
 use quincunx_pieces::{IntegerVector, Outstanding, VectorConfig};
 use quincunx_units::{Duration, Instant};
+use quincunx_wire::Psn;
 use quincunx_wire::switchml::{Kind, LENGTH, SwitchMlHeader};
 
 /// Leads to the switch.
@@ -39,6 +40,8 @@ pub struct WorkerConfig {
     pub timeout: Duration,
     /// How often in a row it does so before the group has failed.
     pub retries: u16,
+    /// The group's first PSN: pieces are numbered from there, so that their numbers wrap in daily use.
+    pub initial_psn: Psn,
     /// A rule to break.
     pub mutation: Option<Mutation>,
 }
@@ -80,11 +83,15 @@ pub struct Worker {
 impl Worker {
     /// A rank before its first collective.
     pub fn new(config: WorkerConfig) -> Self {
+        // A round of 32 bits on, so that what lies before the first piece has a number, too.
+        let first = (1 << 32) + u64::from(config.initial_psn.extended());
+        let slots = u64::from(config.shape.slots);
+        let place = |place: u64| first + (place.wrapping_sub(first) & (slots - 1));
         let slot = |next| Slot { next, is_waiting: false, queued: 0, length: 0 };
         Self {
             config,
             running: None,
-            slots: (0..u64::from(config.shape.slots)).map(slot).collect(),
+            slots: (0..slots).map(place).map(slot).collect(),
             outstanding: Outstanding::new(config.timeout, config.retries),
             landing: NOWHERE,
             staging: NOWHERE,

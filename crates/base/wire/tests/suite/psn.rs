@@ -29,6 +29,16 @@ fn counting_on_wraps_and_counting_back_undoes_it() {
 }
 
 #[test]
+fn a_longer_counter_that_begins_at_a_number_wraps_with_it() {
+    for from in all() {
+        let counted: Vec<u32> = (0..16).map(|count| from.extended().wrapping_add(count)).collect();
+        let wraps = counted.windows(2).filter(|pair| pair[1] == 0).count();
+        assert_eq!(wraps, usize::from(from.value() >= 8), "numbers of the upper half lie before zero");
+        assert!((0..16).all(|count| counted[count as usize] % 16 == from.plus(count).value()));
+    }
+}
+
+#[test]
 fn the_distance_leads_from_one_to_the_other_the_shorter_way() {
     for (from, to) in all().flat_map(|from| all().map(move |to| (from, to))) {
         let distance = to.distance_from(from);

@@ -26,7 +26,15 @@ pub(crate) fn at(millis: u64) -> Instant {
 }
 
 pub(crate) fn rank_of(rank: u16, shape: AtpShape) -> WorkerConfig {
-    WorkerConfig { rank: Rank(rank), shape, scale: None, timeout: TIMEOUT, retries: 3, mutation: None }
+    WorkerConfig {
+        rank: Rank(rank),
+        shape,
+        scale: None,
+        timeout: TIMEOUT,
+        retries: 3,
+        initial_psn: Psn::new(0),
+        mutation: None,
+    }
 }
 
 /// What a rank has posted, by queue pair.

@@ -31,6 +31,7 @@ pub(crate) fn worker_of(ranks: u16) -> WorkerConfig {
         scale: None,
         timeout: TIMEOUT,
         retries: 3,
+        initial_psn: Psn::new(0),
         mutation: None,
     }
 }
