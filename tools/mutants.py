@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures the tests: changes the engines in small ways, one at a time, and sees whether a test fails.
+"""Measures the tests: changes the engines, and other rooms by name, in small ways, one at a time, and sees whether a test fails.
 
 The changes ("mutants") are those of cargo-mutants. Each is put into a copy of the sources, and the stages of its crate run: the
 crate's own tests, those of the rooms that drive it, a quick exploration by the checker, the tests that know how many states there
@@ -113,7 +113,20 @@ STAGES: dict[str, tuple[Stage, ...]] = {
     "netreduce": (Stage("own", ("netreduce",)), Stage("plans", ("designs",)), *explored("netreduce")),
     "switchml": (Stage("own", ("switchml",)), Stage("plans", ("designs",)), *explored("switchml")),
     "atp": (Stage("own", ("atp",)), Stage("plans", ("designs",)), *explored("atp")),
-    "scin": (Stage("own", ("scin",)), Stage("plans", ("designs",)), *explored("designs")),
+    "scin": (Stage("own", ("scin",)), Stage("plans", ("designs",)), *explored("designs", "memory")),
+    "ring": (Stage("own", ("ring",)), Stage("plans", ("designs",)), *explored("designs", "memory")),
+    "cais": (Stage("own", ("cais",)), Stage("plans", ("designs",)), *explored("memory", "merging")),
+    "nvls": (Stage("own", ("nvls",)), Stage("plans", ("designs",)), *explored("memory")),
+    # Transports and what engines stand on.
+    "memory": (Stage("own", ("memory",)), Stage("drivers", ("nodes",)), *explored("memory")),
+    "engine": (Stage("own", ("engine",)), Stage("drivers", ("nodes",)), *explored("exchange", "epic", "designs")),
+    "pieces": (Stage("own", ("pieces",)), Stage("drivers", ("switchml", "atp")), *explored("switchml", "atp")),
+    "lldp": (Stage("own", ("lldp",)), Stage("drivers", ("runtime",))),
+    # The control plane, what applications call, and machines' interfaces.
+    "control": (Stage("own", ("control",)), *explored("control"), Stage("drivers", ("control-grpc", "world"))),
+    "comm": (Stage("own", ("comm",)), Stage("drivers", ("capi", "perf"))),
+    "ports": (Stage("own", ("ports",)), Stage("drivers", ("driver-net", "runtime"))),
+    "driver-net": (Stage("own", ("driver-net",)), Stage("drivers", ("runtime",))),
 }
 
 
@@ -412,7 +425,7 @@ def shard(text: str) -> tuple[int, int]:
 def arguments(words: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["list", "run", "report"])
-    parser.add_argument("--crates", nargs="+", default=["epic", "roce"], choices=sorted(STAGES), help="engines (epic roce)")
+    parser.add_argument("--crates", nargs="+", default=["epic", "roce"], choices=sorted(STAGES), help="rooms, by their packages (epic roce)")
     parser.add_argument("--sample", type=int, default=300, help="how many are drawn (300); 0: all")
     parser.add_argument("--seed", type=int, default=1, help="by which they are drawn (1)")
     parser.add_argument("--shard", type=shard, default=(1, 1), metavar="K/N", help="every Nth of them, from the Kth on (1/1)")

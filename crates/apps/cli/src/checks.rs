@@ -2,7 +2,7 @@
 //! are.
 
 use clap::{Args, Command};
-use quincunx_check::{Arguments, STUDIES, Subject, names_of_designs, studies_summary};
+use quincunx_check::{Arguments, MOST_GROUPS, STUDIES, Subject, names_of_designs, studies_summary};
 use quincunx_design::Catalog;
 use quincunx_scenario::Override;
 
@@ -39,14 +39,17 @@ pub(crate) struct Target {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
     times: u8,
     /// How many groups of all ranks do that, side by side
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=MOST_GROUPS as i64))]
     pub(crate) groups: u8,
     /// How many of those in sequence a rank starts before the first of them has ended
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
     in_flight: u8,
-    /// The root of reduce and broadcast [default: 0]
+    /// Each rank of a design's group begins when it likes, not at once: what others send reaches some before
     #[arg(long)]
-    root: Option<u16>,
+    late_start: bool,
+    /// The root of reduce and broadcast; one for each in sequence, with commas [default: 0]
+    #[arg(long, value_delimiter = ',', value_name = "RANK")]
+    root: Vec<u16>,
     /// Break a rule of the protocol
     #[arg(long, value_name = "NAME")]
     pub(crate) mutate: Option<String>,
@@ -74,7 +77,8 @@ impl Target {
             times: self.times,
             groups: self.groups,
             in_flight: self.in_flight,
-            root: self.root,
+            late_start: self.late_start,
+            roots: self.root.clone(),
             mutate: self.mutate.clone(),
             disagree: self.disagree.clone(),
             rule: self.rule.clone(),

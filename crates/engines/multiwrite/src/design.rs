@@ -375,7 +375,11 @@ impl Design for MultiWrite {
         };
         let preparation = role.preparation;
         if self.about.writes {
-            return Ok(Endpoint::Program(Box::new(Writes::new(writer))));
+            let mut program = Writes::new(writer);
+            if let Some(mutation) = mutation {
+                program.break_rule(mutation);
+            }
+            return Ok(Endpoint::Program(Box::new(program)));
         }
         if role.tokens {
             let config = ExpertsConfig {

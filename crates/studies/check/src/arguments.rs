@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use quincunx_collective::Rank;
 use quincunx_design::{Catalog, Refusal};
 use quincunx_scenario::{Override, Scenario, ScenarioError};
 
@@ -27,8 +28,10 @@ pub struct Arguments {
     pub groups: u8,
     /// How many of them a rank has under way at most.
     pub in_flight: u8,
-    /// The root, where there is one.
-    pub root: Option<u16>,
+    /// Ranks begin when they like, not at once.
+    pub late_start: bool,
+    /// The root, where there is one, of each in sequence; the last one of those that follow, too.
+    pub roots: Vec<u16>,
     /// A rule of the protocol to break.
     pub mutate: Option<String>,
     /// What the last rank asks for that the others do not.
@@ -56,7 +59,8 @@ impl Default for Arguments {
             times: 1,
             groups: 1,
             in_flight: 1,
-            root: None,
+            late_start: false,
+            roots: Vec::new(),
             mutate: None,
             disagree: None,
             rule: None,
@@ -77,13 +81,19 @@ impl Arguments {
             ("--slow", self.slow.then(|| "true".to_owned())),
             ("--groups", (self.groups != 1).then(|| self.groups.to_string())),
             ("--in-flight", (self.in_flight != 1).then(|| self.in_flight.to_string())),
-            ("--root", value(&self.root)),
+            ("--late-start", self.late_start.then(|| "true".to_owned())),
+            ("--root", self.roots.first().map(u16::to_string)),
             ("--mutate", value(&self.mutate)),
             ("--disagree", value(&self.disagree)),
             ("--rule", value(&self.rule)),
             ("--set", self.set.first().map(|change| change.key.clone())),
         ];
         options.into_iter().filter_map(|(option, given)| Some((option, given?))).collect()
+    }
+
+    /// The root of the collective of that number.
+    pub(crate) fn root(&self, number: usize) -> Rank {
+        Rank(self.roots.get(number).or(self.roots.last()).copied().unwrap_or(0))
     }
 
     /// Packets in flight of a study.

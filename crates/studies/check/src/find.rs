@@ -1,6 +1,6 @@
 //! What a name and a collective mean to the checker: a design of the catalog, or a study.
 
-use quincunx_collective::{Collective, Rank};
+use quincunx_collective::Collective;
 use quincunx_design::{AnyDesign, Catalog, FabricKind, Refusal};
 use quincunx_scenario::Scenario;
 
@@ -18,6 +18,9 @@ const NETWORKS: [(FabricKind, &str); 3] =
 
 /// The smallest network between whose domains tokens take their ways as between servers.
 const SERVERS: &str = "mesh-2x2";
+
+/// What is asked of a design whose writes are the application's own.
+const WRITE: &str = "write";
 
 /// The smallest memory fabric.
 const MEMORY: &str = "memory-2";
@@ -71,7 +74,10 @@ impl Subject {
             },
             _ => catalog.named(name),
         };
-        let offered = |design: &dyn AnyDesign| of_hosts(design).any(|offered| offered.name() == collective);
+        let offered = |design: &dyn AnyDesign| {
+            of_hosts(design).any(|offered| offered.name() == collective)
+                || collective == WRITE && design.about().writes
+        };
         match (design, study) {
             (Ok(design), _) if offered(design) => {
                 // A network that is none is refused as such, unless a study knows it.
@@ -123,6 +129,9 @@ fn refusal(
             );
         }
     }
+    if design.as_ref().is_ok_and(|design| design.about().writes) {
+        names.push(WRITE);
+    }
     names.extend(study.into_iter().flat_map(|study| study.collectives().iter().copied()));
     let mut different: Vec<&str> = Vec::new();
     for name in names {
@@ -158,7 +167,16 @@ fn group(
     collective: &str,
     arguments: &Arguments,
 ) -> Result<Subject, Refusal> {
-    let mut used = vec!["--tree", "--root", "--mutate", "--disagree", "--set", "--groups", "--in-flight"];
+    let mut used = vec![
+        "--tree",
+        "--root",
+        "--mutate",
+        "--disagree",
+        "--set",
+        "--groups",
+        "--in-flight",
+        "--late-start",
+    ];
     let is_routed = collective.parse::<Collective>().is_ok_and(Collective::is_routed);
     let tree: &str = match &arguments.tree {
         Some(tree) => tree,
@@ -171,7 +189,9 @@ fn group(
             )
         })?,
     };
-    let collective: Collective = collective.parse().map_err(|error| Refusal::of(&error))?;
+    let writes = collective == WRITE;
+    let collective = (!writes).then(|| collective.parse::<Collective>()).transpose();
+    let collective = collective.map_err(|error| Refusal::of(&error))?;
     if design.defaults().has(SLOW.0) {
         used.push("--slow");
     }
@@ -187,15 +207,18 @@ fn group(
     let senders = arguments.senders.or(if is_routed { Some(1) } else { domain });
     // With two, a half of the data goes over a relay on a mesh.
     let packets = arguments.packets.unwrap_or(2);
-    let root = Rank(arguments.root.unwrap_or(0));
     let mut setup = GroupSetup {
         design,
         scenario,
-        collectives: vec![collective.with_root(root); usize::from(arguments.times)],
+        collectives: collective.map_or(Vec::new(), |collective| {
+            (0..arguments.times.into()).map(|number| collective.with_root(arguments.root(number))).collect()
+        }),
+        writes,
         packets,
         senders,
         groups: arguments.groups,
         in_flight: arguments.in_flight,
+        late: arguments.late_start,
         mutation: arguments.mutate.clone(),
         disagreement: arguments.disagree.as_deref().map(str::parse).transpose()?,
     };
@@ -234,7 +257,7 @@ fn memory_group(
     let buffers = arguments.window.map(u16::try_from).transpose();
     let buffers = buffers.map_err(|_| Refusal::new("at most 65535 buffers", "more", "choose fewer"))?;
     let collective: Collective = collective.parse().map_err(|error| Refusal::of(&error))?;
-    let collective = collective.with_root(Rank(arguments.root.unwrap_or(0)));
+    let collective = collective.with_root(arguments.root(0));
     let scenario = Scenario::find_for(&Explorer, tree, &arguments.set, catalog);
     let scenario = scenario.map_err(|error| Refusal::from(error.to_string()))?;
     let parts = match collective {

@@ -20,8 +20,9 @@ use crate::connections::GROUP;
 use crate::disagreement::Disagreement;
 use crate::installed::installed_node;
 use crate::memory::PACKET;
-use crate::network::{FIRST_PSN, MOST_GROUPS, MTU, Network, Protocol, SUM, Task, group_id};
+use crate::network::{FIRST_PSN, MOST_GROUPS, MTU, Network, OwnWrites, Protocol, SUM, Task, group_id};
 use crate::tasks::{Tasks, TasksSetup};
+use crate::writes::{SLOTS, WritesSetup};
 
 /// Exploration, as a driver of scenarios. No time passes and nothing is lost by chance: how much may happen to frames is said apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,7 +83,9 @@ pub struct GroupSetup {
     pub scenario: Scenario,
     /// What the ranks do, one after the other.
     pub collectives: Vec<Collective>,
-    /// Packets of data in each, from each rank.
+    /// Whether ranks write to others in place of that, where the design offers it.
+    pub writes: bool,
+    /// Packets of data in each, from each rank; or messages that each writes to all others.
     pub packets: u32,
     /// Ranks that run them, where others may only relay: the first so many, in whole domains. All if it is not said.
     pub senders: Option<u16>,
@@ -90,6 +93,8 @@ pub struct GroupSetup {
     pub groups: u8,
     /// How many collectives a rank has under way at most; more than one where the design's programs take them.
     pub in_flight: u8,
+    /// Whether each rank begins when it likes. All begin at once otherwise.
+    pub late: bool,
     /// A rule to break, by its name in the design; or one of switches, where there are several groups or senders give up.
     pub mutation: Option<String>,
     /// What the last rank asks for that the others do not.
@@ -126,6 +131,10 @@ impl GroupSetup {
             fabrics.flat_map(|&(fabric, offered)| offered.iter().map(move |offered| (fabric, *offered)));
         let offered: Vec<Collective> =
             all.filter(|(fabric, offered)| runs(offered, *fabric)).map(|(_, offered)| offered).collect();
+        if self.writes && (!design.about().writes || !self.collectives.is_empty() || self.groups > 1) {
+            let remedy = "explore writes alone";
+            return Err(Refusal::new("one group that does nothing but write", design.name(), remedy));
+        }
         if self.is_routed() && !self.collectives.iter().all(|collective| collective.is_routed()) {
             return Err(Refusal::new("tokens in all collectives or in none", "both", "explore them apart"));
         }
@@ -193,8 +202,8 @@ impl GroupSetup {
     /// What the ranks of each group do.
     fn tasks(&self, settings: &Settings, wiring: &Wiring) -> Result<Vec<TasksSetup>, Refusal> {
         let ranks = self.scenario.ranks();
-        // Tokens go to all ranks, whoever has any.
-        let members = if self.is_routed() { 1 } else { ranks / wiring.domains() };
+        // Tokens go to all ranks, whoever has any; and messages.
+        let members = if self.is_routed() || self.writes { 1 } else { ranks / wiring.domains() };
         let senders = self.senders.unwrap_or(ranks);
         if senders == 0 || senders > ranks || !senders.is_multiple_of(members) {
             return Err(Refusal::new(
@@ -222,6 +231,13 @@ impl GroupSetup {
             ));
         }
         Ok((0..groups).map(|group| TasksSetup { others: group * elements, ..setup.clone() }).collect())
+    }
+
+    /// What ranks write.
+    fn own_writes(&self, wiring: &Wiring) -> WritesSetup {
+        let ranks = self.scenario.ranks();
+        let (members, senders) = (ranks / wiring.domains(), self.senders.unwrap_or(ranks));
+        WritesSetup { ranks, members, senders, messages: self.packets as usize }
     }
 
     /// The tasks of a group, and who asks for something else.
@@ -264,6 +280,9 @@ pub struct Designed {
     in_flight: u8,
     /// By group.
     tasks: Vec<Tasks>,
+    /// What ranks write, if that is what they do.
+    writes: Option<WritesSetup>,
+    begins_late: bool,
     /// Who asks for something else than the others.
     dissent: Option<(Rank, Disagreement)>,
 }
@@ -283,7 +302,11 @@ impl Network {
         let adds_once = !setup.is_routed() && !verifies && setup.disagreement.is_none();
         let tasks = setup.tasks(&settings, &wiring)?.into_iter().map(|tasks| setup.tasks_of(tasks));
         let tasks: Vec<Tasks> = tasks.collect::<Result<_, _>>()?;
-        let demand = if setup.is_routed() {
+        let writes = setup.writes.then(|| setup.own_writes(&wiring));
+        let demand = if setup.writes {
+            let slots = setup.packets * SLOTS as u32;
+            Demand::Writes { slots, length: setup.design.transport(&settings)?.mtu }
+        } else if setup.is_routed() {
             Demand::Tokens { most: setup.packets, length: setup.design.transport(&settings)?.mtu }
         } else {
             let longest = tasks.iter().map(Tasks::longest).max().unwrap_or_default();
@@ -331,10 +354,20 @@ impl Network {
             |end: quincunx_cluster::WiringEnd| End { node: NodeId(end.node as u16), port: PortId(end.port) };
         let links = wiring.links().iter().map(|link| link.ends.map(end)).collect();
         let model = setup.design.about().model;
-        let (collectives, in_flight) = (setup.collectives.clone(), setup.in_flight);
+        let (collectives, in_flight, begins_late) = (setup.collectives.clone(), setup.in_flight, setup.late);
         let dissent = setup.disagreement.map(|disagreement| (setup.dissenter(), disagreement));
-        let designed =
-            Designed { model, gives_up, adds_once, wiring, collectives, in_flight, tasks, dissent };
+        let designed = Designed {
+            model,
+            gives_up,
+            adds_once,
+            wiring,
+            collectives,
+            in_flight,
+            tasks,
+            writes,
+            begins_late,
+            dissent,
+        };
         Ok(Self::on(links, set_up, connections, designed).beside(plain))
     }
 }
@@ -419,6 +452,17 @@ impl Protocol for Designed {
 
     fn task_of(&self, group: usize, node: NodeId, number: usize) -> Task {
         self.tasks[group].of(self.rank(node).expect("only ranks run anything"))[number].clone()
+    }
+
+    fn begins_late(&self) -> bool {
+        self.begins_late
+    }
+
+    fn writes(&self, node: NodeId) -> OwnWrites {
+        match (&self.writes, self.rank(node)) {
+            (Some(writes), Some(rank)) => writes.of(rank),
+            _ => OwnWrites::default(),
+        }
     }
 
     fn adds_once(&self) -> bool {

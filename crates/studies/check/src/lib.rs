@@ -43,6 +43,7 @@ mod tasks;
 mod topology;
 mod trace;
 mod twin;
+mod writes;
 
 pub use codec::{CodecFault, RoceProvenanceCodec, Wired};
 pub use describe::Describe;

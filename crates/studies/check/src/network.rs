@@ -33,7 +33,7 @@ pub(crate) const MTU: usize = 4;
 pub(crate) const FIRST_PSN: Psn = Psn::new(0xff_fffe);
 
 /// Groups in a network at most.
-pub const MOST_GROUPS: usize = 2;
+pub const MOST_GROUPS: usize = 3;
 
 /// The name of a group, counted from 0.
 pub(crate) fn group_id(group: usize) -> GroupId {
@@ -124,6 +124,11 @@ pub trait Protocol: Send + Sync + Debug {
         false
     }
 
+    /// Whether each rank begins when it likes: what reaches it before is explored, too. The control plane tells each, at any time.
+    fn begins_late(&self) -> bool {
+        false
+    }
+
     /// What a node that runs no collective writes, and is told of.
     fn writes(&self, _: NodeId) -> OwnWrites {
         OwnWrites::default()
@@ -204,6 +209,8 @@ pub struct Membership {
     pub has_failed: bool,
     /// The control plane has ended the group here.
     pub is_removed: bool,
+    /// Where ranks begin when they like: this one has begun.
+    pub has_begun: bool,
 }
 
 impl Membership {
@@ -243,6 +250,11 @@ impl Network {
     pub(crate) fn beside(mut self, plain: Option<Vec<Node<Provenance>>>) -> Self {
         self.plain = plain;
         self
+    }
+
+    /// The notice by which ranks begin, behind those of groups that have failed.
+    fn begin_notice(&self) -> u8 {
+        if self.protocol.gives_up() { self.protocol.groups() as u8 } else { 0 }
     }
 
     /// The group whose next collective a node starts: the one that has started fewest.
@@ -300,6 +312,9 @@ impl Describe for Network {
     }
 
     fn notice(&self, notice: u8) -> String {
+        if notice == self.begin_notice() {
+            return "begins".to_owned();
+        }
         match self.protocol.groups() {
             1 => "is told that its group has failed".to_owned(),
             _ => format!("is told that group {} has failed", group_id(notice.into()).0),
@@ -355,6 +370,9 @@ impl System for Network {
     }
 
     fn wants_command(&self, node: NodeId, owner: &Owner) -> bool {
+        if self.protocol.begins_late() && !owner.groups[0].has_begun {
+            return false;
+        }
         let started = usize::from(owner.groups[0].started);
         self.next_group(node, owner).is_some() || started < self.protocol.writes(node).writes.len()
     }
@@ -498,20 +516,27 @@ impl System for Network {
     }
 
     fn notices(&self) -> u8 {
-        if self.protocol.gives_up() { self.protocol.groups() as u8 } else { 0 }
+        self.begin_notice() + u8::from(self.protocol.begins_late())
     }
 
     fn calls_for_notice(&self, _: NodeId, owner: &Owner, notice: u8) -> bool {
-        owner.groups[usize::from(notice)].has_failed
+        notice == self.begin_notice() || owner.groups[usize::from(notice)].has_failed
     }
 
     /// Nodes that only forward are in no group.
     fn lacks_notice(&self, node: NodeId, owner: &Owner, notice: u8) -> bool {
+        if notice == self.begin_notice() {
+            return !owner.groups[0].has_begun && self.nodes[node.index()].kind() == NodeKind::Host;
+        }
         let group = usize::from(notice);
         !owner.groups[group].is_removed && self.connections.has(node, group_id(group))
     }
 
     fn take_notice(&self, node: NodeId, owner: &mut Owner, notice: u8) -> Option<NodeCommand<Provenance>> {
+        if notice == self.begin_notice() {
+            owner.groups[0].has_begun = true;
+            return None;
+        }
         let group = usize::from(notice);
         owner.groups[group].is_removed = true;
         Some(match self.nodes[node.index()].kind() {

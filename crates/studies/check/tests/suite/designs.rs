@@ -150,7 +150,7 @@ fn a_name_is_a_design_or_else_a_study() {
 fn what_is_not_explored_is_refused_in_a_line_that_says_why() {
     let plain = Arguments::default();
     let mutate = Arguments { mutate: Some("nothing".to_owned()), ..plain.clone() };
-    let root = Arguments { root: Some(4), ..plain.clone() };
+    let root = Arguments { roots: vec![4], ..plain.clone() };
     let star = Arguments { tree: Some("star-3".to_owned()), ..plain.clone() };
     let mesh = Arguments { tree: Some("mesh-2x2".to_owned()), ..plain.clone() };
     let set = |change: &str| Arguments { set: vec![change.parse().unwrap()], ..plain.clone() };
@@ -172,7 +172,7 @@ fn what_is_not_explored_is_refused_in_a_line_that_says_why() {
             &plain,
             "expected all_gather, barrier, dispatch, combine or write of multiwrite",
         ),
-        ("writes", "all_gather", &plain, "expected a design with collectives, found writes"),
+        ("writes", "all_gather", &plain, "expected write of writes, found all_gather"),
         ("epic-3", "all_reduce", &mesh, "expected a design for this kind of fabric"),
         ("epic-3", "reduce", &root, "expected a root below 4, found 4"),
         ("epic-3", "all_reduce", &mutate, "expected one of mode-ii-recycling, "),

@@ -1,6 +1,7 @@
 //! The tests of this room, as one program: each file is linked once, not by itself.
 
 mod atp;
+mod beyond;
 mod clock;
 mod common;
 mod control;

@@ -299,7 +299,7 @@ fn what_is_not_explored_there_is_refused_in_a_line_that_says_why() {
     let mutate = |arguments: &mut Arguments| arguments.mutate = Some("nothing".to_owned());
     let found = [
         (find("nvls", "reduce", None, &|_| {}), "expected one of all_reduce, reduce_scatter, "),
-        (find("scin", "reduce", None, &|arguments| arguments.root = Some(2)), "expected a root below 2"),
+        (find("scin", "reduce", None, &|arguments| arguments.roots = vec![2]), "expected a root below 2"),
         (find("scin", "all_reduce", None, &mutate), "expected one of reads-out-early, "),
         (find("ring", "all_reduce", Some("memory-2"), &mutate), "expected no rule of ring to break"),
         (find("epic-3", "all_reduce", Some("memory-2"), &|_| {}), "expected a design for a memory fabric"),

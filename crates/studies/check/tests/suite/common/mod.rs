@@ -60,10 +60,12 @@ pub(crate) fn group_setup<V: Into<Value> + Copy>(
         design,
         scenario,
         collectives,
+        writes: false,
         packets,
         senders: None,
         groups: 1,
         in_flight: 1,
+        late: false,
         mutation: None,
         disagreement: None,
     }
