@@ -48,7 +48,9 @@ TURN = 0.02
 # Who sleeps longer than asked by so much is on a machine that is a fault of its own.
 STALL = 0.5
 # What nobody plays: clocks of namespaces are the machine's, and the package asks for no lease.
-LEFT_OUT = {"clocks": "clocks that go wrong", "lease": "leases of groups"}
+LEFT_OUT = {
+    "clocks": "clocks that go wrong", "lease": "leases of groups", "moment": "moments that faults wait for: they come at their times",
+}
 
 
 class Broken(Exception):
@@ -86,6 +88,8 @@ class Play:
             self.left_out.add(LEFT_OUT["clocks"])
         if any(job.get("lease") for job in plan["jobs"]):
             self.left_out.add(LEFT_OUT["lease"])
+        if any(fault.get("moment") for fault in plan["faults"]):
+            self.left_out.add(LEFT_OUT["moment"])
         if plan["store"] == "lease" and not self.services.has_etcd:
             self.left_out.add("etcd is not there: a file that both managers have, by --standby")
 

@@ -1,6 +1,6 @@
 //! From a seed to a plan. Sizes, jobs, weather and faults are drawn apart, so that each may be crossed with any other.
 
-use crate::plan::{Fault, FaultKind, JobPlan, Plan, StoreKind, Weather};
+use crate::plan::{Fault, FaultKind, JobPlan, Moment, Plan, StoreKind, Weather};
 use quincunx_collective::{Collective, SplitMix64};
 use quincunx_design::{Catalog, FabricKind};
 use quincunx_units::{ByteCount, Duration};
@@ -201,7 +201,9 @@ fn fault(draws: &mut Draws, plan: &Plan, lasts: Duration) -> Fault {
         11 => FaultKind::TornWrite { kept: draws.hits(2) },
         _ => FaultKind::Stranger(of(draws, "hs")),
     };
-    Fault { at, lasts, kind }
+    let waits = !matches!(kind, FaultKind::TornWrite { .. } | FaultKind::Stranger(_)) && draws.hits(2);
+    let moment = waits.then(|| Moment::ALL[draws.below(Moment::ALL.len() as u64) as usize]);
+    Fault { at, lasts, kind, moment }
 }
 
 /// A link of the fabric.

@@ -39,7 +39,7 @@ mod world;
 
 pub use coverage::Coverage;
 pub use generate::{USUAL, designs, generate};
-pub use plan::{Fault, FaultKind, JobPlan, Plan, StoreKind, Weather};
+pub use plan::{Fault, FaultKind, JobPlan, Moment, Plan, StoreKind, Weather};
 pub use planted::Planted;
 pub use promises::{Promise, Violation};
 pub use run::{Outcome, Setup, Telling, run};

@@ -95,6 +95,30 @@ pub struct Fault {
     pub lasts: Duration,
     /// What.
     pub kind: FaultKind,
+    /// What it waits for from then on: it comes at the moment, or right after it, and not at all if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moment: Option<Moment>,
+}
+
+/// Moments at which much is under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Moment {
+    /// The first rank has a result that the others of its group do not have yet.
+    FirstResult,
+    /// A switch has taken a group.
+    Install,
+    /// The first rank is done with its group.
+    Release,
+    /// A rank goes on in a group that was made anew.
+    Anew,
+    /// A manager begins to serve.
+    Serves,
+}
+
+impl Moment {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::FirstResult, Self::Install, Self::Release, Self::Anew, Self::Serves];
 }
 
 /// What happens. Machines go by their names: hosts `h0`, switches `s0`, managers `m0`, the store `e0`.

@@ -9,7 +9,7 @@ use quincunx_trace::{TraceWriter, Track};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::pcapng::Writer;
 use quincunx_wire::{Envelope, Framing, MacAddress, emit_frame};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io::{self, Write};
 
@@ -29,6 +29,8 @@ pub struct Story {
     machines: Vec<String>,
     lines: Vec<Line>,
     frames: VecDeque<Sent>,
+    /// When faults have begun, by their number.
+    pub(crate) begun: BTreeMap<usize, Instant>,
 }
 
 /// Something that has happened.
@@ -139,8 +141,7 @@ impl Story {
         let end = self.end();
         for (number, fault) in faults.iter().enumerate() {
             let track = trace.track(&format!("{number} {}", fault.kind.name()), Some(all))?;
-            let from = Instant::ZERO + fault.at;
-            if from <= end {
+            if let Some(&from) = self.begun.get(&number) {
                 trace.slice(track, from, (from + fault.lasts).min(end), &format!("{:?}", fault.kind))?;
             }
         }

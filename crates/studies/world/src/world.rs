@@ -21,7 +21,7 @@ use crate::promises::{Checker, Promise};
 use crate::round::Round;
 use crate::store::{Store, StoreReply, StoreRequest};
 use crate::story::Story;
-use quincunx_collective::SplitMix64;
+use quincunx_collective::{GroupId, SplitMix64};
 use quincunx_design::Catalog;
 use quincunx_network::FaultRates;
 use quincunx_nodes::NodeDrop;
@@ -62,6 +62,10 @@ enum Event {
         place: Place,
         life: u32,
         reply: StoreReply,
+    },
+    /// A fault waits for its moment from now on.
+    Waits {
+        number: usize,
     },
     /// A fault begins, or ends.
     Fault {
@@ -105,8 +109,14 @@ pub(crate) struct World {
     rates: FaultRates,
     /// What the last step led to, of which only the room is kept.
     spare: Effects,
+    /// Faults that wait for their moment.
+    waiting: Vec<usize>,
+    /// Faults that have begun, and when.
+    begun: BTreeMap<usize, Instant>,
     /// Faults that last.
     active: BTreeSet<usize>,
+    /// By group, the latest collective of which a rank has the result.
+    latest: BTreeMap<GroupId, u64>,
     torn: Option<bool>,
     is_calm: bool,
     phase: Phase,
@@ -179,7 +189,10 @@ impl World {
             store,
             jobs,
             draws,
+            waiting: Vec::new(),
+            begun: BTreeMap::new(),
             active: BTreeSet::new(),
+            latest: BTreeMap::new(),
             torn: None,
             is_calm: false,
             phase: Phase::Faults,
@@ -209,7 +222,9 @@ impl World {
 
     /// What has happened.
     pub(crate) fn take_story(&mut self) -> Story {
-        self.story.take().unwrap_or_default()
+        let mut story = self.story.take().unwrap_or_default();
+        story.begun.clone_from(&self.begun);
+        story
     }
 
     pub(crate) const fn digest(&self) -> u64 {
@@ -291,6 +306,7 @@ impl World {
                     self.give(place, Input::Store(reply));
                 }
             }
+            Event::Waits { number } => self.waiting.push(number),
             Event::Fault { number, begins } => self.turn_fault(number, begins),
             Event::Stranger { number } => self.send_strange(number),
             Event::Start(place) => self.start(place),
@@ -408,6 +424,7 @@ impl World {
             self.tell(place, || text);
         }
         self.checker.hear(self.now, place, self.fabric.name(place), fact);
+        self.strike(fact);
     }
 }
 

@@ -3,8 +3,9 @@
 use super::{Event, World};
 use crate::effects::TimerName;
 use crate::fabric::{Kind, Place};
+use crate::facts::Fact;
 use crate::machine::Process;
-use crate::plan::FaultKind;
+use crate::plan::{FaultKind, Moment};
 use quincunx_units::{Duration, Instant};
 use std::collections::BTreeSet;
 
@@ -16,11 +17,11 @@ impl World {
     /// Whether anything at all has happened that a process may end of.
     pub(super) fn was_any_disturbed(&self) -> bool {
         let is_harmless = |kind: &FaultKind| matches!(kind, FaultKind::Stranger(_));
-        let now = self.now.since(Instant::ZERO);
-        let lately = |fault: &crate::plan::Fault| {
-            fault.at <= now && fault.at + fault.lasts + Duration::from_secs(45) >= now
+        let lately = |(number, begun): (&usize, &Instant)| {
+            let fault = &self.plan.faults[*number];
+            !is_harmless(&fault.kind) && *begun + fault.lasts + Duration::from_secs(45) >= self.now
         };
-        self.plan.faults.iter().any(|fault| !is_harmless(&fault.kind) && lately(fault))
+        self.begun.iter().any(lately)
     }
 
     /// Whose groups may suffer from it; none: everybody's.
@@ -47,9 +48,42 @@ impl World {
         }
     }
 
+    /// A fault that has waited for this moment comes now, or right after it.
+    pub(super) fn strike(&mut self, fact: &Fact) {
+        let moment = match fact {
+            Fact::Delivered { group, number, .. } => {
+                let latest = self.latest.entry(*group).or_default();
+                if *number <= *latest {
+                    return;
+                }
+                *latest = *number;
+                Moment::FirstResult
+            }
+            Fact::Installed { .. } => Moment::Install,
+            Fact::Released { .. } => Moment::Release,
+            Fact::Recreated { .. } => Moment::Anew,
+            Fact::Serves { .. } => Moment::Serves,
+            _ => return,
+        };
+        let waits = |number: &usize| self.plan.faults[*number].moment == Some(moment);
+        let Some(place) = self.waiting.iter().position(waits) else { return };
+        let number = self.waiting.remove(place);
+        // As long as frames take, or as long as words do.
+        let longest = [Duration::from_micros(30), Duration::from_millis(2)][self.draw(2) as usize];
+        let after = self.draw_between(Duration::ZERO, longest);
+        let lasts = self.plan.faults[number].lasts;
+        self.coverage.meet("fault at its moment");
+        self.push(after, Event::Fault { number, begins: true });
+        self.push(after + lasts, Event::Fault { number, begins: false });
+    }
+
     pub(super) fn turn_fault(&mut self, number: usize, begins: bool) {
         let fault = self.plan.faults[number].clone();
         if begins {
+            if self.is_calm {
+                return;
+            }
+            self.begun.insert(number, self.now);
             self.active.insert(number);
             let end = self.now + fault.lasts;
             let machines = self.befallen(&fault.kind);

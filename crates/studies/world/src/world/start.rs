@@ -38,6 +38,10 @@ impl World {
             }
         }
         for (number, fault) in self.plan.faults.clone().into_iter().enumerate() {
+            if fault.moment.is_some() {
+                self.push(fault.at, Event::Waits { number });
+                continue;
+            }
             self.push(fault.at, Event::Fault { number, begins: true });
             self.push(fault.at + fault.lasts, Event::Fault { number, begins: false });
         }

@@ -38,7 +38,7 @@ fn plan(faults: Vec<Fault>) -> Plan {
 
 fn fault(millis: [u64; 2], kind: FaultKind) -> Fault {
     let [at, lasts] = millis.map(Duration::from_millis);
-    Fault { at, lasts, kind }
+    Fault { at, lasts, kind, moment: None }
 }
 
 #[test]

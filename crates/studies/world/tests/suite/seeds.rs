@@ -26,7 +26,7 @@ fn keep(seeds: std::ops::Range<u64>) -> Coverage {
 }
 
 /// What a hundred seeds meet at least once: otherwise a generator is dead.
-const MET: [&str; 24] = [
+const MET: [&str; 25] = [
     "dropped: QueuePair(Duplicate)",
     "fault: cut",
     "fault: deaf",
@@ -39,6 +39,7 @@ const MET: [&str; 24] = [
     "fault: slow-store",
     "fault: stranger",
     "fault: torn-write",
+    "fault at its moment",
     "frame doubled",
     "frame late",
     "frame lost",

@@ -8,7 +8,12 @@ use quincunx_world::{Fault, FaultKind, Outcome, Plan, Story, Telling, generate, 
 /// Two seconds of a cluster, in which a host is killed and a link is cut.
 fn told() -> (Plan, Outcome) {
     let mut plan = generate(7, Duration::from_secs(2), CATALOG);
-    let fault = |at, kind| Fault { at: Duration::from_millis(at), lasts: Duration::from_millis(500), kind };
+    let fault = |at, kind| Fault {
+        at: Duration::from_millis(at),
+        lasts: Duration::from_millis(500),
+        kind,
+        moment: None,
+    };
     plan.faults = vec![
         fault(1200, FaultKind::Kill("h1".to_owned())),
         fault(1500, FaultKind::Cut(["h2".to_owned(), "s0".to_owned()])),
