@@ -1,7 +1,8 @@
 //! What is to happen in a run: the fabric, the jobs, the weather and the faults, as plain data. A seed becomes a plan
 //! (`generate.rs`); a plan is written to a file and replayed; a plan that fails is made smaller (`shrink.rs`).
 
-use quincunx_units::{ByteCount, Duration};
+use quincunx_network::{FaultRates, Hold};
+use quincunx_units::{ByteCount, Duration, Probability};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -83,6 +84,23 @@ pub struct Weather {
     pub late: u32,
     /// A bit of it is turned.
     pub corruption: u32,
+}
+
+/// For how long a late frame is late: longer than a sender waits for an answer.
+const LONGEST_HOLD: Duration = Duration::from_millis(30);
+
+impl Weather {
+    /// As links have it.
+    pub(crate) fn rates(self) -> FaultRates {
+        let probability =
+            |millionths: u32| Probability::new((f64::from(millionths) / 1e6).min(1.0)).unwrap_or_default();
+        FaultRates {
+            loss: probability(self.loss),
+            duplication: probability(self.copies),
+            reordering: probability(self.late),
+            longest_hold: Hold::Time(LONGEST_HOLD),
+        }
+    }
 }
 
 /// Something that happens, and for how long.

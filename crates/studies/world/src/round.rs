@@ -1,9 +1,11 @@
 //! What a job runs in a group, and what must come of it. All of it follows from the group's number: ranks need not tell each other.
 
+use crate::plan::Plan;
 use quincunx_collective::{
     Collective, DataType, GroupId, Numbers, Payload, Rank, ReduceOp, Reduction, SplitMix64, reference,
     wrong_elements,
 };
+use quincunx_design::{AnyDesign, Catalog, FabricKind};
 use quincunx_units::Duration;
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -27,7 +29,7 @@ pub(crate) struct Round {
     pub(crate) length: u64,
     pub(crate) ranks: u16,
     /// Numbers of the latest ones, which ranks have in common.
-    pub(crate) worked_out: RefCell<BTreeMap<(GroupId, u64), Rc<WorkedOut>>>,
+    worked_out: RefCell<BTreeMap<(GroupId, u64), Rc<WorkedOut>>>,
 }
 
 /// What goes into a collective, and what must come of it.
@@ -47,6 +49,21 @@ pub(crate) struct RoundCall {
 }
 
 impl Round {
+    /// What a job of a plan runs in a group: the same at all its ranks.
+    pub(crate) fn of_job(plan: &Plan, job: usize, catalog: Catalog, fallback: Option<&str>) -> Self {
+        let own = &plan.jobs[job];
+        let design = catalog.find(&own.design, FabricKind::Tree).expect("the plan's designs are asked for");
+        Self {
+            seed: SplitMix64::new(plan.seed ^ job as u64).draw(),
+            offered: offered(design, fallback.and_then(|name| catalog.named(name).ok())),
+            elements: own.elements,
+            pause: own.pause,
+            length: own.collectives,
+            ranks: own.hosts.len() as u16,
+            worked_out: RefCell::default(),
+        }
+    }
+
     pub(crate) const fn length(&self) -> u64 {
         self.length
     }
@@ -154,4 +171,13 @@ impl Round {
             .get_or_init(|| reference(call.collective, call.reduction, &worked_out.inputs));
         wrong_elements(&expected[usize::from(rank)], found, call.reduction.data_type)
     }
+}
+
+/// What a design offers on a tree, and what groups fall back to as well.
+fn offered(design: &dyn AnyDesign, fallback: Option<&dyn AnyDesign>) -> Vec<Collective> {
+    let fallback = fallback.map(|fallback| fallback.collectives(FabricKind::Tree));
+    let is_plain = |one: &&Collective| !one.is_routed();
+    let is_common =
+        |one: &&Collective| fallback.is_none_or(|all| all.iter().any(|other| other.name() == one.name()));
+    design.collectives(FabricKind::Tree).iter().filter(is_plain).filter(is_common).copied().collect()
 }

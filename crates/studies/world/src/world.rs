@@ -166,7 +166,7 @@ impl World {
         let place = |host: &u16| fabric.find_kind(Kind::Host(*host)).expect("a host of the plan");
         let job = |(number, job): (usize, &JobPlan)| Job {
             hosts: job.hosts.iter().map(place).collect(),
-            round: Rc::new(start::round(plan, number, catalog, fallback)),
+            round: Rc::new(Round::of_job(plan, number, catalog, fallback)),
             is_relaunching: false,
         };
         let jobs: Vec<Job> = plan.jobs.iter().enumerate().map(job).collect();
@@ -181,7 +181,7 @@ impl World {
             now: Instant::ZERO,
             due: Due::new(),
             pairs: vec![(0, Instant::ZERO); machines.len() * machines.len()],
-            rates: frames::rates(plan.weather),
+            rates: plan.weather.rates(),
             spare: Effects::default(),
             machines,
             connections: BTreeMap::new(),

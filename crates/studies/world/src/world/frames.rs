@@ -3,10 +3,10 @@
 use super::{Event, World};
 use crate::effects::OwnedFrame;
 use crate::fabric::Place;
-use crate::plan::{FaultKind, Weather};
+use crate::plan::FaultKind;
 use quincunx_collective::{Numbers, Payload, SplitMix64};
-use quincunx_network::{Delay, Fate, FaultRates, Hold, Injector};
-use quincunx_units::{Duration, Instant, Probability};
+use quincunx_network::{Delay, Fate, Injector};
+use quincunx_units::{Duration, Instant};
 use quincunx_wire::{
     Gid, Operation, Psn, QpNumber, RoceHeader, UdpPath, datagram_length, emit_datagram,
     parse_identified_datagram,
@@ -15,26 +15,11 @@ use quincunx_wire::{
 /// From a machine to its neighbour.
 const HOP: Duration = Duration::from_micros(1);
 
-/// For how long a late frame is late: longer than a sender waits for an answer.
-const LONGEST_HOLD: Duration = Duration::from_millis(30);
-
 /// Picoseconds that a byte takes on a link of 10 Gbit/s.
 const BYTE: u64 = 800;
 
 /// Of a packet's headers, and what is around them.
 const OVERHEAD: u64 = 80;
-
-/// What the weather does to frames.
-pub(super) fn rates(weather: Weather) -> FaultRates {
-    let probability =
-        |millionths: u32| Probability::new((f64::from(millionths) / 1e6).min(1.0)).unwrap_or_default();
-    FaultRates {
-        loss: probability(weather.loss),
-        duplication: probability(weather.copies),
-        reordering: probability(weather.late),
-        longest_hold: Hold::Time(LONGEST_HOLD),
-    }
-}
 
 impl World {
     /// A frame leaves a machine.

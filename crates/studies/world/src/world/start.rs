@@ -6,17 +6,13 @@ use crate::effects::Effects;
 use crate::fabric::{Kind, Place};
 use crate::machine::Process;
 use crate::manager::ManagerProcess;
-use crate::plan::Plan;
 use crate::ports::WorldPorts;
 use crate::promises::Promise;
 use crate::rank::{Application, RankProcess};
-use crate::round::Round;
 use crate::switch::{Broken, SwitchProcess};
-use quincunx_collective::{Collective, SplitMix64};
 use quincunx_control::{GroupRequest, LinkReport, ManagerConfig, NodeDescription, Role, policy};
-use quincunx_design::{AnyDesign, Catalog, FabricKind};
+use quincunx_design::{AnyDesign, FabricKind};
 use quincunx_units::{ByteCount, Duration};
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -241,30 +237,6 @@ impl World {
             self.push(after, Event::Start(host));
         }
     }
-}
-
-/// What a job of a plan runs in a group: the same at all its ranks.
-pub(super) fn round(plan: &Plan, job: usize, catalog: Catalog, fallback: Option<&str>) -> Round {
-    let own = &plan.jobs[job];
-    let design = catalog.find(&own.design, FabricKind::Tree).expect("the plan's designs are asked for");
-    Round {
-        seed: SplitMix64::new(plan.seed ^ job as u64).draw(),
-        offered: offered(design, fallback.and_then(|name| catalog.named(name).ok())),
-        elements: own.elements,
-        pause: own.pause,
-        length: own.collectives,
-        ranks: own.hosts.len() as u16,
-        worked_out: RefCell::default(),
-    }
-}
-
-/// What a design offers on a tree, and what groups fall back to as well.
-fn offered(design: &dyn AnyDesign, fallback: Option<&dyn AnyDesign>) -> Vec<Collective> {
-    let fallback = fallback.map(|fallback| fallback.collectives(FabricKind::Tree));
-    let is_plain = |one: &&Collective| !one.is_routed();
-    let is_common =
-        |one: &&Collective| fallback.is_none_or(|all| all.iter().any(|other| other.name() == one.name()));
-    design.collectives(FabricKind::Tree).iter().filter(is_plain).filter(is_common).copied().collect()
 }
 
 /// Small windows and packets, so that numbers wrap and windows fill in short runs. Keys that a design does not have are left.
