@@ -407,7 +407,7 @@ def page(outcome: Outcome, rules: dict[Rule, int | None], untaken: list[Untaken]
     lines += ["", "## Explorations", "Regions and sides that a group of explorations is the first to take are counted for it."]
     for number, section in enumerate(outcome.sections, 1):
         lines += ["", f"{number}. {section['title']}: first to take {section['fresh']}.", "", "| `quincunx check` | states | verdict |", "|---|---|---|"]
-        lines += [f"| `{each['words']}` | {each['distinct']} | {each['verdict']} |" for each in section["runs"]]
+        lines += [f"| {each['words']} | {each['distinct']} | {each['verdict']} |" for each in section["runs"]]
     lines += ["", "## Files", "| file | regions | sides of conditions | first taken by |", "|---|---|---|---|"]
     for file, count in sorted(by_file.items()):
         by = ", ".join(map(str, sorted(takers[file])))
