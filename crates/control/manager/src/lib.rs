@@ -44,7 +44,7 @@ pub use group::{GroupRequest, GroupState, GroupSummary, Holding, Phase};
 pub use journal::Journal;
 pub use manager::{
     Action, Change, GroupRecord, HeldGroup, Instruction, LinkEnd, LinkRow, LinkState, Manager, ManagerConfig,
-    ManagerTimer, PathTarget, ProbePaths, Report, RequestId,
+    ManagerTimer, PathTarget, ProbePaths, Report, RequestId, initial_psn,
 };
 pub use map::DeniedLink;
 pub use mutation::Mutation;

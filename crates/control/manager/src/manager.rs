@@ -725,6 +725,6 @@ impl<E: Into<InitGroupError>> From<E> for Trial {
 
 /// Far apart from group to group (multiplicative hashing by the golden ratio), so that a stray packet of an earlier
 /// group falls into no window of a later one, and so that PSNs wrap in daily use and not once in a blue moon.
-fn initial_psn(group: GroupId) -> Psn {
+pub fn initial_psn(group: GroupId) -> Psn {
     Psn::new(group.0.wrapping_mul(0x9e37_79b1) >> 8)
 }

@@ -90,6 +90,11 @@ pub struct Weather {
 const LONGEST_HOLD: Duration = Duration::from_millis(30);
 
 impl Weather {
+    /// Whether it is never the reason for which a sender gives a neighbour up: eight packets in a row are lost once in 10^13 times.
+    pub(crate) const fn is_fair(self) -> bool {
+        self.loss + self.corruption + self.late < 20_000
+    }
+
     /// As links have it.
     pub(crate) fn rates(self) -> FaultRates {
         let probability =

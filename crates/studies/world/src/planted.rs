@@ -7,8 +7,10 @@ use quincunx_design::{Catalog, FabricKind};
 use quincunx_nodes::Mutation as NodeMutation;
 
 /// Rules that nothing here could break: words on a connection come in order and once, and belong to that connection; who asks for a group asks
-/// again with a key of its own as it is. `check control` explores them.
-const ELSEWHERE: [ControlMutation; 4] = [
+/// again with a key of its own as it is; and so who is to forget a group hears that before it hears of one in the same place. `check control` explores
+/// them.
+const ELSEWHERE: [ControlMutation; 5] = [
+    ControlMutation::FreesAtOnce,
     ControlMutation::TakesOldWords,
     ControlMutation::ObeysOldWords,
     ControlMutation::InstallsLate,

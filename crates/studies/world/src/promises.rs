@@ -116,11 +116,13 @@ pub(crate) struct Checker {
     /// Rounds that each job has run to their end, and the last one's time.
     rounds: BTreeMap<usize, (u64, Instant)>,
     as_asked: BTreeMap<usize, (u64, Instant)>,
+    /// No sender gives a neighbour up for the weather.
+    is_fair: bool,
 }
 
 impl Checker {
-    pub(crate) fn new(jobs: Vec<BTreeSet<String>>) -> Self {
-        Self { jobs, ..Self::default() }
+    pub(crate) fn new(jobs: Vec<BTreeSet<String>>, is_fair: bool) -> Self {
+        Self { jobs, is_fair, ..Self::default() }
     }
 
     pub(crate) fn violations(&self) -> &[Violation] {
@@ -153,6 +155,14 @@ impl Checker {
             let meets = disturbance.machines.as_ref().is_none_or(|own| !own.is_disjoint(machines));
             begins && ends && meets
         })
+    }
+
+    /// Whether anything at all has befallen anybody lately.
+    fn was_any_disturbed(&self, now: Instant) -> bool {
+        let lately = |disturbance: &Disturbance| {
+            disturbance.from <= now && disturbance.to.is_none_or(|to| to + AFTERMATH >= now)
+        };
+        self.disturbances.iter().any(lately)
     }
 
     /// The process on a machine is gone: what it was in it does not hear the end of.
@@ -266,10 +276,17 @@ impl Checker {
                     self.violate(Promise::Untouched, now, what);
                 }
             }
+            Fact::Recreated { group, reason, .. } => {
+                if self.is_fair && !self.was_any_disturbed(now) {
+                    let what = format!(
+                        "{name} goes on in group {group}, made anew, and nothing had befallen anybody: {reason}"
+                    );
+                    self.violate(Promise::Untouched, now, what);
+                }
+            }
             Fact::Asked { .. }
             | Fact::Made { .. }
             | Fact::NotMade { .. }
-            | Fact::Recreated { .. }
             | Fact::Serves { .. }
             | Fact::Met(_) => {}
         }

@@ -53,8 +53,9 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    pub(crate) fn new(kind: StoreKind) -> Self {
-        Self { kind, term: 0, holder: None, numbers: 1, records: BTreeMap::new(), keeps_for_anybody: false }
+    /// A store in which groups are numbered from there on.
+    pub(crate) fn new(kind: StoreKind, numbers: u32) -> Self {
+        Self { kind, term: 0, holder: None, numbers, records: BTreeMap::new(), keeps_for_anybody: false }
     }
 
     pub(crate) fn records(&self) -> impl Iterator<Item = &GroupRecord> {

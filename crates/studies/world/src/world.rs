@@ -22,6 +22,7 @@ use crate::round::Round;
 use crate::store::{Store, StoreReply, StoreRequest};
 use crate::story::Story;
 use quincunx_collective::{GroupId, SplitMix64};
+use quincunx_control::initial_psn;
 use quincunx_design::Catalog;
 use quincunx_network::FaultRates;
 use quincunx_nodes::NodeDrop;
@@ -171,8 +172,8 @@ impl World {
         };
         let jobs: Vec<Job> = plan.jobs.iter().enumerate().map(job).collect();
         let names = |job: &Job| job.hosts.iter().map(|host| fabric.name(*host).to_owned()).collect();
-        let checker = Checker::new(jobs.iter().map(names).collect());
-        let mut store = Store::new(plan.store);
+        let checker = Checker::new(jobs.iter().map(names).collect(), plan.weather.is_fair());
+        let mut store = Store::new(plan.store, first_number(plan.seed));
         store.keeps_for_anybody = planted.keeps_for_anybody();
         let mut world = Self {
             catalog,
@@ -426,6 +427,20 @@ impl World {
         self.checker.hear(self.now, place, self.fabric.name(place), fact);
         self.strike(fact);
     }
+}
+
+/// Of so many packets the numbers wrap.
+const WRAPS_WITHIN: u32 = 40;
+
+/// The first group's number: with a third of the seeds one whose packets have numbers that wrap soon.
+fn first_number(seed: u64) -> u32 {
+    let mut draws = SplitMix64::new(seed ^ 0x0f1e_57a1_1e57_0b05);
+    if !draws.draw().is_multiple_of(3) {
+        return 1;
+    }
+    let wraps = |number: &u32| initial_psn(GroupId(*number)).value() > (1 << 24) - WRAPS_WITHIN;
+    let from = draws.draw() as u32 >> 1;
+    (from..u32::MAX).find(wraps).unwrap_or(1)
 }
 
 /// A text as a number.

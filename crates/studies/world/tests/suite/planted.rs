@@ -46,6 +46,22 @@ fn a_switch_that_adds_a_copy_gives_a_wrong_result() {
 }
 
 #[test]
+fn a_switch_that_takes_frames_for_another_groups_breaks_groups_that_nothing_has_befallen() {
+    assert_eq!(first("finds-groups-by-port", 24).1.promise, Promise::Untouched);
+}
+
+#[test]
+fn packets_are_numbered_so_that_their_numbers_wrap() {
+    first("psn-no-wrap", 60);
+}
+
+#[test]
+fn faults_strike_while_ranks_are_apart() {
+    // Ranks that go on from where the fastest was leave the others behind.
+    first("agrees-on-the-fastest", 12);
+}
+
+#[test]
 fn a_plan_that_fails_is_made_smaller_and_fails_alike() {
     let (plan, violation) = first("confirms-without-forgetting", 3);
     let (smaller, runs) = shrink(&plan, violation.promise, SETUP, |runs| runs < 40);
