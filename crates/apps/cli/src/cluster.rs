@@ -336,7 +336,7 @@ struct Many {
     seeds: u64,
     simulated_s: f64,
     steps: u64,
-    /// Two machines that ran the same seeds have the same.
+    /// Runs of the same seeds have the same.
     digest: u64,
     coverage: Coverage,
 }
