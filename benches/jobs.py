@@ -27,7 +27,7 @@ AFTERMATH = 45.0
 KINDS = ["all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather", "barrier"]
 OFFERED = re.compile(r"expected a collective that \S+ offers on \S+ \(([a-z_, ]+)\)")
 # Small packets and windows, so that short vectors fill them.
-SETTINGS = "group.mtu=256,group.message=2,group.window=4"
+SETTINGS = {"group.mtu": 256, "group.message": 2, "group.window": 4}
 
 
 class Rank:
@@ -126,7 +126,7 @@ class Job:
         environment = os.environ | {
             "RANK": str(rank), "WORLD_SIZE": str(len(self.hosts)), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "ROUNDS_LIFE": str(self.life),
             "QUINCUNX_JOB": f"{plan['tenant']}/j{self.number}.", "QUINCUNX_ADDRESS": self.machines.address(host),
-            "QUINCUNX_DESIGN": plan["design"], "QUINCUNX_SET": SETTINGS, "PYTHONPATH": str(self.library), "PYTHONUNBUFFERED": "1",
+            "QUINCUNX_DESIGN": plan["design"], "QUINCUNX_SET": settings_of(plan), "PYTHONPATH": str(self.library), "PYTHONUNBUFFERED": "1",
         }
         if self.has_agents:
             environment["QUINCUNX_MANAGER"] = f"127.0.0.1:{MANAGER_PORT}"
@@ -245,6 +245,11 @@ class Job:
         if self.is_idle():
             return f"job {self.number} is over"
         return f"job {self.number}, life {self.life}: " + "; ".join(f"{host} {rank.process.poll()} {rank.last}" for host, rank in self.ranks.items())
+
+
+def settings_of(plan: dict) -> str:
+    """What a job's groups set, as `QUINCUNX_SET` has it."""
+    return ",".join(f"{key}={json.dumps(value)}" for key, value in (SETTINGS | plan.get("settings", {})).items())
 
 
 def offered(program: Path, design: str) -> list[str]:

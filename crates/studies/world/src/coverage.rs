@@ -2,6 +2,7 @@
 //! should be there is missing over many seeds, a generator is dead.
 
 use crate::facts::Fact;
+use crate::settings::Own;
 use quincunx_nodes::NodeDrop;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -43,6 +44,10 @@ impl Coverage {
 
     pub(crate) fn meet_fault(&mut self, name: &str) {
         self.meet(&format!("fault: {name}"));
+    }
+
+    pub(crate) fn meet_settings(&mut self, own: &Own) {
+        own.iter().for_each(|(key, value)| self.meet(&format!("job: sets {key}={value}")));
     }
 
     pub(crate) fn drop(&mut self, reason: NodeDrop, count: u64) {

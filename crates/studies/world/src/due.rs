@@ -1,16 +1,26 @@
-//! What is due when: the simulator's queue of keys, and beside it what each key stands for. What is taken back leaves an empty place, which
-//! its key finds when its time has come.
+//! What is due when: the simulator's queue of keys, and beside it what each key stands for. What is taken back leaves an empty place, and what is
+//! put off stays where it is in the queue; the key finds out when its time has come. So a timer that is set anew again and again costs nothing
+//! but its new time.
 
 use quincunx_driver_des::EventQueue;
 use quincunx_units::Instant;
 
-/// What is due, each at its time; at one instant in the order in which it was put in.
+/// What is due, each at its time; at one instant in the order in which it was put in, or put off.
 #[derive(Debug)]
 pub(crate) struct Due<E> {
     queue: EventQueue,
-    places: Vec<Option<E>>,
+    places: Vec<Option<Entry<E>>>,
     free: Vec<u32>,
     next: u64,
+}
+
+#[derive(Debug)]
+struct Entry<E> {
+    at: Instant,
+    number: u64,
+    /// When its key comes up: then, or before.
+    looked_at: Instant,
+    event: E,
 }
 
 /// Names something that is due, until it happens.
@@ -22,20 +32,26 @@ impl<E> Due<E> {
         Self { queue: EventQueue::new(), places: Vec::new(), free: Vec::new(), next: 0 }
     }
 
+    fn next_number(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
+    }
+
     /// Something is due then.
     pub(crate) fn push(&mut self, at: Instant, event: E) -> Ticket {
+        let number = self.next_number();
+        let entry = Some(Entry { at, number, looked_at: at, event });
         let place = match self.free.pop() {
             Some(place) => {
-                self.places[place as usize] = Some(event);
+                self.places[place as usize] = entry;
                 place
             }
             None => {
-                self.places.push(Some(event));
+                self.places.push(entry);
                 self.places.len() as u32 - 1
             }
         };
-        self.queue.push(at, self.next, place);
-        self.next += 1;
+        self.queue.push(at, number, place);
         Ticket(place)
     }
 
@@ -44,13 +60,33 @@ impl<E> Due<E> {
         self.places[ticket.0 as usize] = None;
     }
 
+    /// It happens then, and not when it was to.
+    pub(crate) fn put_off(&mut self, ticket: Ticket, at: Instant) -> Ticket {
+        let number = self.next_number();
+        let place = &mut self.places[ticket.0 as usize];
+        match place.take().expect("a ticket is of what is due") {
+            entry if at < entry.looked_at => self.push(at, entry.event),
+            entry => {
+                *place = Some(Entry { at, number, ..entry });
+                ticket
+            }
+        }
+    }
+
     /// What is due first: when, and the how-manieth it was that was put in.
     pub(crate) fn pop(&mut self) -> Option<(Instant, u64, E)> {
         loop {
-            let (at, number, place) = self.queue.pop()?;
-            self.free.push(place);
-            if let Some(event) = self.places[place as usize].take() {
-                return Some((at, number, event));
+            let (_, key, place) = self.queue.pop()?;
+            match self.places[place as usize].take() {
+                Some(later) if later.number != key => {
+                    self.queue.push(later.at, later.number, place);
+                    self.places[place as usize] = Some(Entry { looked_at: later.at, ..later });
+                }
+                Some(Entry { at, number, event, .. }) => {
+                    self.free.push(place);
+                    return Some((at, number, event));
+                }
+                None => self.free.push(place),
             }
         }
     }

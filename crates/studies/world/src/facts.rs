@@ -6,7 +6,7 @@ use quincunx_wire::QpNumber;
 use std::collections::BTreeSet;
 
 /// Something that promises are about.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Fact {
     /// A job has asked for a group.
     Asked { job: usize },

@@ -1,6 +1,7 @@
 //! From a seed to a plan. Sizes, jobs, weather and faults are drawn apart, so that each may be crossed with any other.
 
 use crate::plan::{Fault, FaultKind, JobPlan, Moment, Plan, StoreKind, Weather};
+use crate::settings;
 use quincunx_collective::{Collective, SplitMix64};
 use quincunx_design::{Catalog, FabricKind};
 use quincunx_units::{ByteCount, Duration};
@@ -66,8 +67,14 @@ pub fn generate(seed: u64, lasts: Duration, catalog: Catalog) -> Plan {
     let spines = if leaves == 1 { 0 } else { draws.between(1, 2) as u16 };
     let managers = draws.between(1, 2) as u16;
     let store = if managers == 2 || draws.hits(2) { StoreKind::Lease } else { StoreKind::File };
-    let jobs = jobs(&mut draws, hosts.iter().sum(), catalog);
+    let mut jobs = jobs(&mut draws, hosts.iter().sum(), catalog);
     let weather = weather(&mut draws);
+    // Drawn apart, so that the plan is the same but for them.
+    let mut own = SplitMix64::new(seed ^ 0x0005_e771_0065);
+    for job in &mut jobs {
+        let design = catalog.named(&job.design).expect("it has just been drawn from the catalog");
+        job.settings = settings::draw(&mut own, design);
+    }
     let mut plan = Plan {
         seed,
         hosts,
@@ -147,6 +154,7 @@ fn jobs(draws: &mut Draws, hosts: u16, catalog: Catalog) -> Vec<JobPlan> {
             rest: Duration::from_millis([50, 300, 1000][draws.below(3) as usize])
                 .max(Duration::from_millis(collectives * packets)),
             lease: draws.hits(4).then(|| Duration::from_secs(draws.between(3, 9))),
+            settings: BTreeMap::new(),
         });
     }
     jobs

@@ -31,6 +31,7 @@ mod promises;
 mod rank;
 mod round;
 mod run;
+mod settings;
 mod shrink;
 mod store;
 mod story;

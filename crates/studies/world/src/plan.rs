@@ -70,6 +70,9 @@ pub struct JobPlan {
     /// How long its groups live without a word of their owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Duration>,
+    /// Keys of the design that its groups set, beside packets and windows, which are small for all jobs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, serde_json::Value>,
 }
 
 /// Of a million frames as many as this befalls on their way.

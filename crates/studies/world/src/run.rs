@@ -4,6 +4,7 @@ use crate::coverage::Coverage;
 use crate::plan::Plan;
 use crate::planted::Planted;
 use crate::promises::{Promise, Violation};
+use crate::settings;
 use crate::story::Story;
 use crate::world::World;
 use quincunx_design::Catalog;
@@ -51,7 +52,8 @@ pub struct Outcome {
 /// One line, if the plan names a design or a planted bug that there is not.
 pub fn run(plan: &Plan, setup: Setup, telling: Telling) -> Result<Outcome, String> {
     for job in &plan.jobs {
-        setup.catalog.named(&job.design).map_err(|error| error.to_string())?;
+        let design = setup.catalog.named(&job.design).map_err(|error| error.to_string())?;
+        settings::of(design, &job.settings).map_err(|refusal| refusal.to_string())?;
     }
     let planted = match &plan.mutation {
         Some(name) => Planted::find(setup.catalog, name)?,

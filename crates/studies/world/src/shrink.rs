@@ -55,6 +55,9 @@ fn smaller(plan: &Plan) -> Vec<Plan> {
             with(&|plan| _ = plan.jobs[job].hosts.pop());
         }
         with(&|plan| plan.jobs[job].lease = None);
+        for key in plan.jobs[job].settings.keys() {
+            with(&|plan| _ = plan.jobs[job].settings.remove(key));
+        }
         with(&|plan| plan.jobs[job].elements = 8);
         with(&|plan| plan.jobs[job].pause = Duration::ZERO);
         with(&|plan| plan.jobs[job].collectives = 1.max(plan.jobs[job].collectives / 2));

@@ -28,6 +28,7 @@ use quincunx_network::FaultRates;
 use quincunx_nodes::NodeDrop;
 use quincunx_units::{Duration, Instant};
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 /// Something that is due.
@@ -384,14 +385,19 @@ impl World {
             self.send(place, frame);
         }
         for (timer, after) in out.timers.drain(..) {
-            let armed = after.map(|after| self.push(clock.truly(after), Event::Timer { place, life, timer }));
+            let at = after.map(|after| self.now + clock.truly(after));
             let timers = &mut self.machines[place].timers;
-            let earlier = match armed {
-                Some(ticket) => timers.insert(timer, ticket),
-                None => timers.remove(&timer),
-            };
-            if let Some(earlier) = earlier {
-                self.due.take_back(earlier);
+            match (at, timers.get_mut(&timer)) {
+                (Some(at), Some(ticket)) => *ticket = self.due.put_off(*ticket, at),
+                (Some(at), None) => {
+                    let ticket = self.due.push(at, Event::Timer { place, life, timer });
+                    timers.insert(timer, ticket);
+                }
+                (None, Some(ticket)) => {
+                    self.due.take_back(*ticket);
+                    timers.remove(&timer);
+                }
+                (None, None) => {}
             }
         }
         for effect in out.control.drain(..) {
@@ -420,9 +426,10 @@ impl World {
     fn hear(&mut self, place: Place, fact: &Fact) {
         self.coverage.hear(fact);
         if !matches!(fact, Fact::Met(_)) {
-            let text = format!("{fact:?}");
-            self.note(word_of(&text));
-            self.tell(place, || text);
+            let mut word = Fnv(0xcbf2_9ce4_8422_2325);
+            fact.hash(&mut word);
+            self.note(word.finish());
+            self.tell(place, || format!("{fact:?}"));
         }
         self.checker.hear(self.now, place, self.fabric.name(place), fact);
         self.strike(fact);
@@ -443,8 +450,16 @@ fn first_number(seed: u64) -> u32 {
     (from..u32::MAX).find(wraps).unwrap_or(1)
 }
 
-/// A text as a number.
-fn word_of(text: &str) -> u64 {
-    text.bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |word, byte| (word ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+/// What has happened as a number, the same in every run (Fowler, Noll and Vo's hash).
+struct Fnv(u64);
+
+impl Hasher for Fnv {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 =
+            bytes.iter().fold(self.0, |word, byte| (word ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }

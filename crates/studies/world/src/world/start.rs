@@ -9,9 +9,10 @@ use crate::manager::ManagerProcess;
 use crate::ports::WorldPorts;
 use crate::promises::Promise;
 use crate::rank::{Application, RankProcess};
+use crate::settings;
 use crate::switch::{Broken, SwitchProcess};
 use quincunx_control::{GroupRequest, LinkReport, ManagerConfig, NodeDescription, Role, policy};
-use quincunx_design::{AnyDesign, FabricKind};
+use quincunx_design::FabricKind;
 use quincunx_units::{ByteCount, Duration};
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -25,6 +26,7 @@ const SOON: [Duration; 2] = [Duration::from_millis(500), Duration::from_millis(1
 impl World {
     /// Everything starts, and what is planned is on its way.
     pub(super) fn begin(&mut self) {
+        self.plan.jobs.iter().for_each(|job| self.coverage.meet_settings(&job.settings));
         for (place, kind) in self.fabric.places() {
             if kind != Kind::Store {
                 // A manager that stands by is started later.
@@ -140,7 +142,7 @@ impl World {
         let members = self.jobs[job].hosts.iter().map(|host| self.fabric.name(*host).to_owned()).collect();
         let longest = ByteCount::new(u64::from(plan.elements) * 4 * u64::from(ranks));
         let wanted = GroupRequest {
-            settings: small_settings(design),
+            settings: settings::of(design, &plan.settings).expect("they were tried when the run began"),
             lease: plan.lease,
             owner: plan.tenant.clone(),
             ..GroupRequest::new(members, design, longest)
@@ -237,17 +239,4 @@ impl World {
             self.push(after, Event::Start(host));
         }
     }
-}
-
-/// Small windows and packets, so that numbers wrap and windows fill in short runs. Keys that a design does not have are left.
-fn small_settings(design: &dyn AnyDesign) -> quincunx_design::Settings {
-    let mut settings = design.defaults();
-    for (key, value) in [("group.mtu", 256), ("group.message", 2), ("group.window", 4)] {
-        if design.about().pinned_keys.contains(&key) {
-            continue;
-        }
-        // What a design refuses keeps its default.
-        let _ = design.set(&mut settings, key, &value.into());
-    }
-    settings
 }

@@ -19,6 +19,7 @@ fn plan(faults: Vec<Fault>) -> Plan {
         think: Duration::from_millis(1),
         rest: Duration::from_millis(50),
         lease: None,
+        settings: BTreeMap::new(),
     };
     Plan {
         seed: 1,

@@ -56,6 +56,12 @@ fn packets_are_numbered_so_that_their_numbers_wrap() {
 }
 
 #[test]
+fn jobs_set_keys_without_which_a_rule_changes_nothing() {
+    // A Reduce that ranks confirm hides that a switch has freed its slots too soon.
+    first("reduce-recycled-by-completion", 60);
+}
+
+#[test]
 fn faults_strike_while_ranks_are_apart() {
     // Ranks that go on from where the fastest was leave the others behind.
     first("agrees-on-the-fastest", 12);

@@ -4,6 +4,7 @@ use crate::SETUP;
 use quincunx_designs::CATALOG;
 use quincunx_units::Duration;
 use quincunx_world::{Coverage, Outcome, Plan, Telling, generate, run};
+use std::collections::BTreeSet;
 
 /// Faults for so long, in which a run of the tests meets most of what longer ones do.
 const LASTS: Duration = Duration::from_millis(1500);
@@ -78,6 +79,15 @@ fn a_seed_replays_to_the_bit() {
         let other = outcome(&Plan { seed: seed + 1, ..plan });
         assert_ne!(first.digest, other.digest, "the digest says nothing");
     }
+}
+
+#[test]
+fn jobs_of_two_hundred_seeds_set_all_keys_that_may_be_set() {
+    let set: BTreeSet<String> = (0..200)
+        .flat_map(|seed| generate(seed, LASTS, CATALOG).jobs)
+        .flat_map(|job| job.settings.into_keys())
+        .collect();
+    assert_eq!(set.len(), 16, "{set:?}");
 }
 
 #[test]

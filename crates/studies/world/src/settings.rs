@@ -1,0 +1,78 @@
+//! What groups of a job set: packets and windows that are small, so that short vectors fill them, and with every other job keys of its design
+//! that are not as they are by default.
+
+use quincunx_collective::SplitMix64;
+use quincunx_design::{AnyDesign, Placement, Settings};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// A job's own keys.
+pub(crate) type Own = BTreeMap<String, Value>;
+
+/// So that vectors of a job are many packets, and its windows full.
+const SMALL: [(&str, u32); 4] =
+    [("group.mtu", 256), ("group.message", 2), ("group.window", 4), ("hosts.chunk", 1024)];
+
+/// Jobs that set any set a key one time in so many.
+const ONE_IN: u64 = 5;
+
+/// Keys, each with values of which none is the default. What a design lacks or refuses is left out.
+fn settable() -> [(&'static str, Vec<Value>); 16] {
+    [
+        // Of a design of several modes, always: it is what that design is for.
+        ("group.modes", ["III/I", "I/III", "II/III", "II/I"].map(Value::from).to_vec()),
+        ("group.selective", vec![json!(false)]),
+        ("group.confirm", vec![json!(false)]),
+        ("group.overlap", vec![json!(false)]),
+        ("group.eager", vec![json!(false)]),
+        ("group.run_ahead", vec![json!(true)]),
+        ("group.reproducible", vec![json!(true)]),
+        ("group.resend_results", vec![json!(false)]),
+        ("group.standard_verbs", vec![json!(true)]),
+        ("group.synchronize_rates", vec![json!(false)]),
+        ("group.verify", vec![json!(true)]),
+        ("group.congestion_window", vec![json!(true)]),
+        ("group.channels", vec![json!(2)]),
+        ("group.acknowledge_every", vec![json!(1), json!(3)]),
+        ("group.message", vec![json!(1), json!(3)]),
+        ("group.window", vec![json!(1), json!(2)]),
+    ]
+}
+
+/// Draws a job's keys.
+pub(crate) fn draw(draws: &mut SplitMix64, design: &dyn AnyDesign) -> Own {
+    let mut own = Own::new();
+    if draws.draw().is_multiple_of(2) {
+        return own;
+    }
+    for (key, values) in settable() {
+        let value = &values[draws.draw() as usize % values.len()];
+        let is_drawn = draws.draw().is_multiple_of(ONE_IN) || key == "group.modes";
+        if !is_drawn || design.about().pinned_keys.contains(&key) {
+            continue;
+        }
+        own.insert(key.to_owned(), value.clone());
+        // Some keys do not go together.
+        let goes = of(design, &own).is_ok_and(|all| design.plan(&all, &Placement::smallest()).is_ok());
+        if !goes {
+            own.remove(key);
+        }
+    }
+    own
+}
+
+/// All that a job's groups set.
+///
+/// # Errors
+/// If the design refuses a key of the job's own.
+pub(crate) fn of(design: &dyn AnyDesign, own: &Own) -> Result<Settings, quincunx_design::Refusal> {
+    let mut settings = design.defaults();
+    for (key, value) in SMALL {
+        if !design.about().pinned_keys.contains(&key) {
+            // What a design refuses keeps its default.
+            let _ = design.set(&mut settings, key, &value.into());
+        }
+    }
+    own.iter().try_for_each(|(key, value)| design.set(&mut settings, key, value))?;
+    Ok(settings)
+}
