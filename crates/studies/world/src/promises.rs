@@ -118,11 +118,13 @@ pub(crate) struct Checker {
     as_asked: BTreeMap<usize, (u64, Instant)>,
     /// No sender gives a neighbour up for the weather.
     is_fair: bool,
+    /// Names of all switches.
+    switches: BTreeSet<String>,
 }
 
 impl Checker {
-    pub(crate) fn new(jobs: Vec<BTreeSet<String>>, is_fair: bool) -> Self {
-        Self { jobs, is_fair, ..Self::default() }
+    pub(crate) fn new(jobs: Vec<BTreeSet<String>>, switches: BTreeSet<String>, is_fair: bool) -> Self {
+        Self { jobs, switches, is_fair, ..Self::default() }
     }
 
     pub(crate) fn violations(&self) -> &[Violation] {
@@ -229,6 +231,13 @@ impl Checker {
                         "{name} has waited in group {group} until its deadline, and nothing had befallen it"
                     );
                     self.violate(Promise::Answered, now, what);
+                }
+                let machines = machines.iter().cloned().chain(self.switches.iter().cloned()).collect();
+                if self.is_fair && !self.was_disturbed(&machines, since, now) {
+                    let what = format!(
+                        "{name} hears that group {group} is over, and nothing had befallen it: {reason}"
+                    );
+                    self.violate(Promise::Untouched, now, what);
                 }
                 if reason.contains("to call the same collective") {
                     let what = format!("ranks call the same, and {name} hears otherwise: {reason}");

@@ -173,7 +173,10 @@ impl World {
         };
         let jobs: Vec<Job> = plan.jobs.iter().enumerate().map(job).collect();
         let names = |job: &Job| job.hosts.iter().map(|host| fabric.name(*host).to_owned()).collect();
-        let checker = Checker::new(jobs.iter().map(names).collect(), plan.weather.is_fair());
+        let is_switch = |(_, kind): &(Place, Kind)| matches!(kind, Kind::Switch(_));
+        let switches = fabric.places().filter(is_switch).map(|(place, _)| fabric.name(place).to_owned());
+        let checker =
+            Checker::new(jobs.iter().map(names).collect(), switches.collect(), plan.weather.is_fair());
         let mut store = Store::new(plan.store, first_number(plan.seed));
         store.keeps_for_anybody = planted.keeps_for_anybody();
         let mut world = Self {

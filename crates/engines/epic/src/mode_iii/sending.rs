@@ -9,7 +9,9 @@ use quincunx_wire::Operation;
 
 use super::{FLOWS, Flow, ModeIII};
 use crate::forward::{expedite, replicate, send};
+use crate::hop::Answer;
 use crate::invocation::{EdgeSet, edge_bit, edges_of};
+use crate::mode::Mode;
 use crate::mutation::Mutation;
 use crate::pipe::SlotHeader;
 use crate::timers::resend_timer;
@@ -164,6 +166,9 @@ impl<P: Payload> ModeIII<P> {
             self.hops[edge].round_trip.asked_for(sequence, now);
             // It is there, and what it asks for takes a round trip from now.
             self.rearm(edge, out);
+        } else if sequence < self.hops[edge].acked && self.config.edges[edge].mode == Some(Mode::II) {
+            // The result of it has come, and a switch in Mode-II takes it for lost until that is acknowledged.
+            self.answer(edge, Answer::Ack, out);
         }
     }
 

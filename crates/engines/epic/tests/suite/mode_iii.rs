@@ -318,12 +318,12 @@ fn an_edge_that_has_a_collective_before_it_waits_for_that_while_others_skip_it()
 }
 
 /// A switch of ranks 0 and 1 below the one that leads to rank 2.
-fn leaf() -> Switch {
+fn leaf(mode_above: Mode) -> Switch {
     let above = EdgeConfig {
         local: Endpoint { qp: QpNumber::new(0x102), ..config().edges[0].local },
         remote: Endpoint { ip: Gid::from([10, 0, 0, 3]), ..config().edges[0].remote },
         rank: None,
-        mode: Some(Mode::III),
+        mode: Some(mode_above),
     };
     let edges = config().edges.into_iter().chain([above]).collect();
     switch(GroupConfig {
@@ -339,7 +339,7 @@ fn leaf() -> Switch {
 
 #[test]
 fn results_answer_for_contributions_and_not_for_what_flows_one_way_before_them() {
-    let mut switch = leaf();
+    let mut switch = leaf(Mode::III);
     for rank in 0..2 {
         hear(&mut switch, rank, 0, control(Pattern::Reduce { root: Rank(2) }, 0), 0);
     }
@@ -349,4 +349,19 @@ fn results_answer_for_contributions_and_not_for_what_flows_one_way_before_them()
     }
     hear(&mut switch, 2, 1, all_reduce(0), 0);
     assert_eq!(hear(&mut switch, 2, 0, answer(NAK), 0).told(), [(2, 'D', 0)]);
+}
+
+#[test]
+fn a_switch_in_mode_ii_that_asks_for_what_its_result_has_answered_is_told_that_the_result_has_come() {
+    // Its acknowledge was lost, and behind it the next result: without another the switch above would wait for it, and this one for that.
+    for (mode_above, told) in [(Mode::II, vec![(2, 'A', 0)]), (Mode::III, vec![])] {
+        let mut switch = leaf(mode_above);
+        for rank in 0..2 {
+            hear(&mut switch, rank, 0, all_reduce(1), 0);
+            hear(&mut switch, rank, 1, DATA, 8);
+        }
+        hear(&mut switch, 2, 0, all_reduce(1), 0);
+        assert_eq!(hear(&mut switch, 2, 0, answer(NAK), 0).told(), told);
+        assert_eq!(hear(&mut switch, 2, 1, answer(NAK), 0).told(), [(2, 'D', 1)]);
+    }
 }
