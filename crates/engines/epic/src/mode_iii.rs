@@ -27,6 +27,7 @@ use crate::hop::{Answer, Hop};
 use crate::invocation::{
     Admitted, EdgeSet, Invocation, InvocationTable, LOCAL, Route, TreePlace, edge_bit, edges_of,
 };
+use crate::mode::Mode;
 use crate::mode_ii::flows_from;
 use crate::mutation::Mutation;
 use crate::pipe::{Aggregated, Pipe, SlotHeader};
@@ -206,6 +207,10 @@ impl<P: Payload> ModeIII<P> {
         } else {
             self.hops[edge].out_of_order()
         };
+        if outcome == Aggregated::Duplicate && self.config.edges[edge].mode == Some(Mode::II) {
+            // The newest result, which such a switch sends again to whoever has asked it.
+            self.missing[edge].come_again(now, true);
+        }
         if !self.missing[edge].is_empty() {
             self.ask_again(now, edge, sequence, out);
         }

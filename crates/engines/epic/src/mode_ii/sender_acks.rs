@@ -105,6 +105,13 @@ impl<P: Payload> ModeII<P> {
         let Some(&invocation) = self.table.find(position) else {
             return acknowledge(&self.config, edge, position, nak, out);
         };
+        if let Some(covered) = covered
+            && position == invocation.first
+            && self.config.edges[edge].mode.is_some()
+        {
+            // Unless it hears that what it has sent before has arrived, a switch has no room for the results of this one.
+            acknowledge(&self.config, edge, covered, ACK, out);
+        }
         let route = self.place.aggregation(invocation.message.pattern);
         if let Some(route) = route.filter(|route| route.sources & bit != 0) {
             let mut misses = false;

@@ -36,6 +36,7 @@ impl<P: Payload> ModeIII<P> {
             }
         }
         if self.config.selective && !paused {
+            self.missing[edge].question();
             self.ask(edge, out);
             return self.rearm(edge, out);
         }

@@ -167,6 +167,24 @@ fn a_switch_below_the_root_asks_once_more_for_what_it_is_asked_about_twice() {
 }
 
 #[test]
+fn a_switch_in_mode_iii_that_asks_hears_again_that_what_it_sent_in_the_collective_before_has_arrived() {
+    for (mode, told_first) in [(Some(Mode::III), vec![(1, 'A', 1)]), (None, vec![])] {
+        let mut config = GroupConfig { selective: true, ..star_of_three() };
+        config.edges[1].mode = mode;
+        let mut switch = switch(config);
+        let broadcast = control(Pattern::Broadcast { root: Rank(1) }, 1);
+        told(&mut switch, 1, 0, broadcast);
+        told(&mut switch, 1, 1, DATA);
+        for rank in [0, 2] {
+            told(&mut switch, rank, 1, answer(ACK));
+        }
+        told(&mut switch, 1, 2, all_reduce(0));
+        // Its acknowledge is lost, and rank 0 has not begun.
+        assert_eq!(hear(&mut switch, 1, 2, Operation::QUESTION, 0).told(), told_first);
+    }
+}
+
+#[test]
 fn who_sends_again_before_the_sum_is_complete_is_not_answered() {
     let mut switch = announced(star_of_three(), Pattern::AllReduce);
     told(&mut switch, 0, 1, DATA);

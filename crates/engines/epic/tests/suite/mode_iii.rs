@@ -365,3 +365,20 @@ fn a_switch_in_mode_ii_that_asks_for_what_its_result_has_answered_is_told_that_t
         assert_eq!(hear(&mut switch, 2, 1, answer(NAK), 0).told(), [(2, 'D', 1)]);
     }
 }
+
+#[test]
+fn a_result_that_a_switch_in_mode_ii_sends_again_behind_a_question_has_what_is_missing_asked_for_again() {
+    for (mode_above, told) in [(Mode::II, vec![(2, 'N', 1)]), (Mode::III, vec![])] {
+        let mut switch = leaf(mode_above);
+        for rank in 0..2 {
+            hear(&mut switch, rank, 0, all_reduce(2), 0);
+            hear(&mut switch, rank, 1, DATA, 8);
+            hear(&mut switch, rank, 2, DATA, 8);
+        }
+        hear(&mut switch, 2, 0, all_reduce(2), 0);
+        assert_eq!(hear(&mut switch, 2, 2, DATA, 8).told(), [(2, 'N', 1)]);
+        assert_eq!(hear(&mut switch, 2, 2, DATA, 8).told(), [], "it is on its way");
+        expire(&mut switch, resend(2));
+        assert_eq!(hear(&mut switch, 2, 2, DATA, 8).told(), told);
+    }
+}

@@ -24,6 +24,21 @@ fn mode_i_and_mode_iii_mix_either_way_and_both_go_below_mode_ii() {
     }
 }
 
+/// Of what it has sent a leaf in Mode-III hears by results, and a root in Mode-II of its results by what is sent: with each rule that sees to
+/// that taken away, some two losses leave both waiting.
+#[test]
+fn a_leaf_in_mode_iii_and_a_root_in_mode_ii_get_over_two_losses() {
+    for (collective, resends) in
+        [(Collective::AllReduce, false), (Collective::Broadcast { root: ROOT }, true)]
+    {
+        let keys = [("group.message", 2), ("group.window", 1)];
+        let mut setup = group_setup("epic-mixed", &[collective], "tree-2x1", 2, &keys);
+        setup.scenario.set("group.modes", "II/III".into());
+        setup.scenario.set("group.resend_results", resends.into());
+        common::assert_right(&Network::of_group(&setup).unwrap(), Exploration { losses: 2, ..lossy() });
+    }
+}
+
 #[test]
 fn below_another_mode_nobody_acknowledges_mode_ii_s_all_reduce() {
     for modes in ["III/II", "I/II"] {

@@ -5,9 +5,12 @@ use crate::effects::TimerName;
 use crate::fabric::{Kind, Place};
 use crate::facts::Fact;
 use crate::machine::Process;
-use crate::plan::{FaultKind, Moment};
+use crate::plan::{Fault, FaultKind, Moment};
 use quincunx_units::{Duration, Instant};
 use std::collections::BTreeSet;
+
+/// What befalls managers and their store for no longer than this befalls no group: nodes wait longer for one.
+const SHORT: Duration = Duration::from_millis(500);
 
 impl World {
     pub(super) fn is_active(&self, is_it: impl Fn(&FaultKind) -> bool) -> bool {
@@ -25,7 +28,8 @@ impl World {
     }
 
     /// Whose groups may suffer from it; none: everybody's.
-    fn befallen(&self, kind: &FaultKind) -> Option<BTreeSet<String>> {
+    fn befallen(&self, Fault { kind, lasts, .. }: &Fault) -> Option<BTreeSet<String>> {
+        let is_short = *lasts <= SHORT;
         let is_host = |name: &String| {
             self.fabric.find(name).is_some_and(|place| matches!(self.fabric.kind(place), Kind::Host(_)))
         };
@@ -40,10 +44,12 @@ impl World {
             | FaultKind::Pause(name) => {
                 let kind = self.fabric.find(name).map(|place| self.fabric.kind(place));
                 let is_node = matches!(kind, Some(Kind::Host(_) | Kind::Switch(_)));
-                is_node.then(|| BTreeSet::from([name.clone()]))
+                if is_node { Some(BTreeSet::from([name.clone()])) } else { is_short.then(BTreeSet::new) }
             }
             FaultKind::PowerOff(name) => is_host(name).then(|| BTreeSet::from([name.clone()])),
-            FaultKind::FullStore | FaultKind::SlowStore | FaultKind::TornWrite { .. } => None,
+            FaultKind::FullStore | FaultKind::SlowStore | FaultKind::TornWrite { .. } => {
+                is_short.then(BTreeSet::new)
+            }
             FaultKind::Stranger(_) => Some(BTreeSet::new()),
         }
     }
@@ -86,7 +92,7 @@ impl World {
             self.begun.insert(number, self.now);
             self.active.insert(number);
             let end = self.now + fault.lasts;
-            let machines = self.befallen(&fault.kind);
+            let machines = self.befallen(&fault);
             self.checker.disturb(self.now, Some(end), machines);
             self.coverage.meet_fault(fault.kind.name());
         } else if !self.active.remove(&number) {
