@@ -153,6 +153,9 @@ class Play:
     def mute(self, name: str, begins: bool) -> None:
         self.machines.silence(name, begins)
 
+    def part(self, ends: list[str], begins: bool) -> None:
+        self.machines.part(ends, begins)
+
     def kill(self, name: str, begins: bool) -> None:
         self.services.hold_down(name, begins)
         for job in self.jobs:

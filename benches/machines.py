@@ -88,6 +88,7 @@ class Machines:
         self.off: Counter[str] = Counter()
         self.mute: Counter[str] = Counter()
         self.isolated: Counter[str] = Counter()
+        self.parted: Counter[frozenset[str]] = Counter()
         self.build()
 
     def address(self, name: str) -> str:
@@ -260,6 +261,9 @@ class Machines:
             text += f"add rule netdev f from-{name} drop\n"
         if self.isolated[name]:
             text += f"add rule netdev f to-{name} drop\n"
+        for pair in (pair for pair, count in self.parted.items() if count and name in pair):
+            (far,) = pair - {name}
+            text += f"add rule netdev f from-{name} ip daddr {self.control_address(far)} drop\n"
         run(self.command(WIRES, ["nft", "-f", "-"]), text)
 
     def silence(self, name: str, begins: bool) -> None:
@@ -271,6 +275,13 @@ class Machines:
         """The control network does not reach it."""
         self.isolated[name] += 1 if begins else -1
         self.hold_control(name)
+
+    def part(self, ends: list[str], begins: bool) -> None:
+        """They do not hear each other on the control network; all others hear both."""
+        if set(ends) <= set(self.names):
+            self.parted[frozenset(ends)] += 1 if begins else -1
+            for name in ends:
+                self.hold_control(name)
 
     def power(self, name: str, is_off: bool) -> None:
         """All of its links go down, and nothing that its kernel still has to say reaches anybody."""

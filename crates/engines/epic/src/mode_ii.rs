@@ -280,7 +280,8 @@ impl<P: Payload> ModeII<P> {
         replicate(&self.config, outs, sequence, held, view, out);
         let by_completion = invocation.message.pattern == Pattern::AllReduce
             || self.config.breaks(Mutation::ReduceRecycledByCompletion);
-        if outcome == Aggregated::Complete {
+        // Once more, too, to a switch: it may have nothing left to ask with.
+        if outcome == Aggregated::Complete || self.config.edges[edge].mode.is_some() {
             self.note_passed(invocation, sequence, outs, out);
         }
         if outcome == Aggregated::Complete && by_completion {

@@ -32,6 +32,8 @@ pub(crate) struct Fabric {
     /// Machines that the control network does not reach, and that it does not hear.
     isolated: BTreeMap<Place, u32>,
     mute: BTreeMap<Place, u32>,
+    /// Pairs of machines that do not hear each other there, and are heard by all others.
+    parted: BTreeMap<(Place, Place), u32>,
     off: BTreeMap<Place, u32>,
     /// Links on the way from one machine to another, as long as nothing changes.
     ways: Vec<Option<Option<Way>>>,
@@ -77,6 +79,7 @@ impl Fabric {
             deaf: BTreeMap::new(),
             isolated: BTreeMap::new(),
             mute: BTreeMap::new(),
+            parted: BTreeMap::new(),
             off: BTreeMap::new(),
             ways: vec![None; count * count],
         }
@@ -148,6 +151,10 @@ impl Fabric {
         count(&mut self.mute, place, begins);
     }
 
+    pub(crate) fn part(&mut self, [a, b]: [Place; 2], begins: bool) {
+        count(&mut self.parted, (a.min(b), a.max(b)), begins);
+    }
+
     pub(crate) fn power(&mut self, place: Place, is_off: bool) {
         count(&mut self.off, place, is_off);
         self.ways.fill(None);
@@ -160,7 +167,8 @@ impl Fabric {
     /// Whether a word on the control network comes from one machine to another now.
     pub(crate) fn hears(&self, from: Place, to: Place) -> bool {
         let is_there = |place: &Place| !self.isolated.contains_key(place) && !self.off.contains_key(place);
-        is_there(&from) && is_there(&to) && !self.mute.contains_key(&from)
+        let are_parted = self.parted.contains_key(&(from.min(to), from.max(to)));
+        is_there(&from) && is_there(&to) && !self.mute.contains_key(&from) && !are_parted
     }
 
     /// How many links a frame crosses from one machine to another now; none if it does not come there.

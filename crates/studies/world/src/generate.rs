@@ -70,10 +70,10 @@ pub fn generate(seed: u64, lasts: Duration, catalog: Catalog) -> Plan {
     let mut jobs = jobs(&mut draws, hosts.iter().sum(), catalog);
     let weather = weather(&mut draws);
     // Drawn apart, so that the plan is the same but for them.
-    let mut own = SplitMix64::new(seed ^ 0x0005_e771_0065);
+    let mut apart = Draws(SplitMix64::new(seed ^ 0x0005_e771_0065));
     for job in &mut jobs {
         let design = catalog.named(&job.design).expect("it has just been drawn from the catalog");
-        job.settings = settings::draw(&mut own, design);
+        job.settings = settings::draw(&mut apart.0, design);
     }
     let mut plan = Plan {
         seed,
@@ -111,6 +111,12 @@ pub fn generate(seed: u64, lasts: Duration, catalog: Catalog) -> Plan {
             fault.lasts = fault.lasts.min(plan.calm_at - fault.at);
         }
         plan.faults.push(fault);
+    }
+    for fault in &mut plan.faults {
+        if matches!(fault.kind, FaultKind::Isolate(_)) && apart.hits(2) {
+            fault.kind =
+                FaultKind::Part([one_of(&mut apart, &machines, "hsee"), one_of(&mut apart, &machines, "m")]);
+        }
     }
     plan.faults.sort_by_key(|fault| fault.at);
     plan
@@ -183,11 +189,7 @@ fn fault(draws: &mut Draws, plan: &Plan, lasts: Duration) -> Fault {
         (at + draws.time(Duration::from_millis(1), longest)).min(plan.calm_at - Duration::from_millis(1));
     let lasts = if end > at { end - at } else { Duration::from_millis(1) };
     let all = names(plan);
-    let of = |draws: &mut Draws, letters: &str| {
-        let letter = &letters[draws.below(letters.len() as u64) as usize..][..1];
-        let fit: Vec<&String> = all.iter().filter(|name| name.starts_with(letter)).collect();
-        fit[draws.below(fit.len() as u64) as usize].clone()
-    };
+    let of = |draws: &mut Draws, letters: &str| one_of(draws, &all, letters);
     let kind = match draws.below(13) {
         0 | 1 => FaultKind::Cut(link(draws, plan)),
         2 => {
@@ -212,6 +214,13 @@ fn fault(draws: &mut Draws, plan: &Plan, lasts: Duration) -> Fault {
     let waits = !matches!(kind, FaultKind::TornWrite { .. } | FaultKind::Stranger(_)) && draws.hits(2);
     let moment = waits.then(|| Moment::ALL[draws.below(Moment::ALL.len() as u64) as usize]);
     Fault { at, lasts, kind, moment }
+}
+
+/// A machine whose name begins with one of these letters.
+fn one_of(draws: &mut Draws, names: &[String], letters: &str) -> String {
+    let letter = &letters[draws.below(letters.len() as u64) as usize..][..1];
+    let fit: Vec<&String> = names.iter().filter(|name| name.starts_with(letter)).collect();
+    fit[draws.below(fit.len() as u64) as usize].clone()
 }
 
 /// A link of the fabric.

@@ -139,8 +139,9 @@ impl ManagerProcess {
                 }
             }
             StoreReply::Kept(kept) => {
-                self.is_keeping = false;
-                self.journal.kept(kept.is_ok());
+                if std::mem::take(&mut self.is_keeping) {
+                    self.journal.kept(kept.is_ok());
+                }
                 match kept {
                     Ok(()) => self.perform(Vec::new(), out),
                     Err(reason) => {
@@ -212,8 +213,9 @@ impl ManagerProcess {
                     let Some(term) = self.term else { continue };
                     let request = StoreRequest::Keep { term, change };
                     out.control.push(ControlEffect::Store { request, patience: LEASE });
-                    self.is_keeping = true;
-                    if self.mutation == Some(Mutation::SpeaksBeforeKept) {
+                    // One that speaks before a change is kept waits for nothing.
+                    self.is_keeping = self.mutation != Some(Mutation::SpeaksBeforeKept);
+                    if !self.is_keeping {
                         self.journal.kept(true);
                     }
                 }

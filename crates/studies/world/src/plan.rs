@@ -159,6 +159,8 @@ pub enum FaultKind {
     Isolate(String),
     /// What a machine says on the control network is lost; it hears all.
     Mute(String),
+    /// Two machines do not hear each other on the control network; all others hear both.
+    Part([String; 2]),
     /// A process is killed. Its connections end; what it had in memory is gone.
     Kill(String),
     /// A machine loses its power: nobody is told.
@@ -186,6 +188,7 @@ impl FaultKind {
             Self::Deaf(_) => "deaf",
             Self::Isolate(_) => "isolate",
             Self::Mute(_) => "mute",
+            Self::Part(_) => "part",
             Self::Kill(_) => "kill",
             Self::PowerOff(_) => "power-off",
             Self::Pause(_) => "pause",

@@ -77,6 +77,11 @@ enum Event {
     Stranger {
         number: usize,
     },
+    /// A manager ends in the middle of a change.
+    TornEnd {
+        place: Place,
+        life: u32,
+    },
     /// A process starts on a machine.
     Start(Place),
     /// All ranks of a job start again.
@@ -314,6 +319,11 @@ impl World {
             Event::Waits { number } => self.waiting.push(number),
             Event::Fault { number, begins } => self.turn_fault(number, begins),
             Event::Stranger { number } => self.send_strange(number),
+            Event::TornEnd { place, life } => {
+                if self.machines[place].life == life {
+                    self.kill(place, "in the middle of a change");
+                }
+            }
             Event::Start(place) => self.start(place),
             Event::Relaunch(job) => self.relaunch(job),
             Event::Calm => self.calm(),

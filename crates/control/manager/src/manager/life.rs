@@ -109,6 +109,9 @@ impl Manager {
         out: &mut Vec<Action>,
     ) -> Result<(), crate::ReportError> {
         let said: BTreeSet<String> = links.iter().map(|link| link.neighbour.clone()).collect();
+        let is_down = |link: &&crate::LinkReport| link.parallel_links == 0;
+        let down: BTreeSet<String> =
+            links.iter().filter(is_down).map(|link| link.neighbour.clone()).collect();
         if !self.nodes.set_links(name, links) {
             return Err(crate::ReportError::NotAttached { name: name.to_string() });
         }
@@ -119,7 +122,14 @@ impl Manager {
             // A cable that is not heard for a while is no matter of what this node says.
             let is_said =
                 |[a, b]: &[String; 2]| said.contains(a) || said.contains(b) || before.link(a, b).is_some();
-            let lacks = |ends: &&[String; 2]| self.map.link(&ends[0], &ends[1]).is_none() && is_said(ends);
+            // A neighbour that is waited for has no links, whatever is said of them.
+            let is_waited_for = |[a, b]: &[String; 2]| {
+                let far = if a == name { b } else { a };
+                self.nodes.get(far).is_none() && !down.contains(far)
+            };
+            let lacks = |ends: &&[String; 2]| {
+                self.map.link(&ends[0], &ends[1]).is_none() && is_said(ends) && !is_waited_for(ends)
+            };
             entry.links.iter().filter(is_own).find(lacks).cloned()
         };
         let living = self.groups.iter().filter(|(_, entry)| !entry.is_over());

@@ -1,6 +1,6 @@
 //! Nodes that are lost and come back, leases, and a manager that starts again.
 
-use crate::site::{Site, config, host, request, switch, told};
+use crate::site::{Site, config, host, request, switch, told, tree};
 use quincunx_collective::GroupId;
 use quincunx_control::{
     Action, Change, GroupRecord, GroupRequest, GroupState, HeldGroup, InitGroupError, Instruction, Manager,
@@ -53,6 +53,19 @@ fn attach(site: &mut Site, node: quincunx_control::NodeDescription, held: &[Held
     let mut out = Vec::new();
     site.manager.attach(node, held, &mut out).unwrap();
     out
+}
+
+#[test]
+fn a_link_to_a_node_that_is_waited_for_is_down_only_where_its_neighbour_says_so() {
+    let mut site = Site::of(patient(), tree("star-2"));
+    let (group, _) = group(&mut site);
+    lose(&mut site, "r0");
+    let mut links = tree("star-2").remove(0).links;
+    site.manager.update_links("s0", links.clone(), &mut Vec::new()).unwrap();
+    assert_eq!(site.state(group), GroupState::Ready, "another link may have changed");
+    links.iter_mut().filter(|link| link.neighbour == "r0").for_each(|link| link.parallel_links = 0);
+    site.manager.update_links("s0", links, &mut Vec::new()).unwrap();
+    assert!(matches!(site.state(group), GroupState::Failed(_)));
 }
 
 #[test]

@@ -35,12 +35,16 @@ impl<P: Payload> ModeIII<P> {
                 return;
             }
         }
+        if self.config.edges[edge].mode == Some(Mode::II) {
+            // Such a switch sends no result again by itself: whose acknowledge it has missed, it waits for, and this one for it.
+            self.answer(edge, Answer::Ack, out);
+        }
         if self.config.selective && !paused {
             self.missing[edge].question();
             self.ask(edge, out);
             return self.rearm(edge, out);
         }
-        hop.go_back();
+        self.hops[edge].go_back();
         self.rearm(edge, out);
         self.send_ready(now, edge_bit(edge), out);
     }
@@ -167,9 +171,6 @@ impl<P: Payload> ModeIII<P> {
             self.hops[edge].round_trip.asked_for(sequence, now);
             // It is there, and what it asks for takes a round trip from now.
             self.rearm(edge, out);
-        } else if sequence < self.hops[edge].acked && self.config.edges[edge].mode == Some(Mode::II) {
-            // The result of it has come, and a switch in Mode-II takes it for lost until that is acknowledged.
-            self.answer(edge, Answer::Ack, out);
         }
     }
 

@@ -378,7 +378,9 @@ fn a_result_that_a_switch_in_mode_ii_sends_again_behind_a_question_has_what_is_m
         hear(&mut switch, 2, 0, all_reduce(2), 0);
         assert_eq!(hear(&mut switch, 2, 2, DATA, 8).told(), [(2, 'N', 1)]);
         assert_eq!(hear(&mut switch, 2, 2, DATA, 8).told(), [], "it is on its way");
-        expire(&mut switch, resend(2));
+        // It asks what has arrived, and says to who sends no result again by itself what has come here.
+        let says = if mode_above == Mode::II { vec![(2, 'A', 0), (2, 'D', 2)] } else { vec![(2, 'D', 2)] };
+        assert_eq!(expire(&mut switch, resend(2)).told(), says);
         assert_eq!(hear(&mut switch, 2, 2, DATA, 8).told(), told);
     }
 }

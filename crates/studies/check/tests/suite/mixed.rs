@@ -39,6 +39,18 @@ fn a_leaf_in_mode_iii_and_a_root_in_mode_ii_get_over_two_losses() {
     }
 }
 
+/// Go-back-N, one collective behind the other: a Broadcast is held back where a result is awaited, until that has passed, or is acknowledged.
+#[test]
+fn a_leaf_in_mode_iii_whose_acknowledge_of_a_result_is_lost_gets_what_comes_behind_it() {
+    for collective in [Collective::Broadcast { root: ROOT }, Collective::AllGather] {
+        let twice = [collective; 2];
+        let mut setup = group_setup("epic-mixed", &twice, "tree-2x1", 2, &[("group.window", 1)]);
+        setup.scenario.set("group.modes", "II/III".into());
+        setup.scenario.set("group.selective", false.into());
+        common::assert_right(&Network::of_group(&setup).unwrap(), lossy());
+    }
+}
+
 #[test]
 fn below_another_mode_nobody_acknowledges_mode_ii_s_all_reduce() {
     for modes in ["III/II", "I/II"] {

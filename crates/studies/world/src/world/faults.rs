@@ -46,11 +46,16 @@ impl World {
                 let is_node = matches!(kind, Some(Kind::Host(_) | Kind::Switch(_)));
                 if is_node { Some(BTreeSet::from([name.clone()])) } else { is_short.then(BTreeSet::new) }
             }
-            FaultKind::PowerOff(name) => is_host(name).then(|| BTreeSet::from([name.clone()])),
-            FaultKind::FullStore | FaultKind::SlowStore | FaultKind::TornWrite { .. } => {
-                is_short.then(BTreeSet::new)
+            // Of a store and one of two managers: the other goes on.
+            FaultKind::Part([name, _]) => {
+                let is_node =
+                    self.fabric.find(name).is_some_and(|place| self.fabric.kind(place) != Kind::Store);
+                let of_two = is_short || self.plan.managers > 1;
+                if is_node { Some(BTreeSet::from([name.clone()])) } else { of_two.then(BTreeSet::new) }
             }
-            FaultKind::Stranger(_) => Some(BTreeSet::new()),
+            FaultKind::PowerOff(name) => is_host(name).then(|| BTreeSet::from([name.clone()])),
+            FaultKind::FullStore | FaultKind::SlowStore => is_short.then(BTreeSet::new),
+            FaultKind::TornWrite { .. } | FaultKind::Stranger(_) => Some(BTreeSet::new()),
         }
     }
 
@@ -124,6 +129,12 @@ impl World {
             FaultKind::Mute(name) => {
                 if let Some(place) = place(self, name) {
                     self.fabric.mute(place, begins);
+                    self.review();
+                }
+            }
+            FaultKind::Part([a, b]) => {
+                if let (Some(a), Some(b)) = (place(self, a), place(self, b)) {
+                    self.fabric.part([a, b], begins);
                     self.review();
                 }
             }

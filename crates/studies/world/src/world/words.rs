@@ -308,7 +308,10 @@ impl World {
                 if kept {
                     self.store.answer(self.now, number, &request, false);
                 }
-                return self.kill(place, "in the middle of a change");
+                // It hears no more of it: its end comes while the change is on its way.
+                let after = self.draw_between(Duration::ZERO, LONGEST);
+                self.push(after, Event::TornEnd { place, life });
+                return;
             }
             let full = self.is_active(|kind| *kind == crate::plan::FaultKind::FullStore);
             let slow = self.is_active(|kind| *kind == crate::plan::FaultKind::SlowStore);

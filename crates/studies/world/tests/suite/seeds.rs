@@ -27,7 +27,7 @@ fn keep(seeds: std::ops::Range<u64>) -> Coverage {
 }
 
 /// What a hundred seeds meet at least once: otherwise a generator is dead.
-const MET: [&str; 25] = [
+const MET: [&str; 26] = [
     "dropped: QueuePair(Duplicate)",
     "fault: cut",
     "fault: deaf",
@@ -35,6 +35,7 @@ const MET: [&str; 25] = [
     "fault: isolate",
     "fault: kill",
     "fault: mute",
+    "fault: part",
     "fault: pause",
     "fault: power-off",
     "fault: slow-store",
