@@ -249,7 +249,10 @@ class Job:
 
 def settings_of(plan: dict) -> str:
     """What a job's groups set, as `QUINCUNX_SET` has it."""
-    return ",".join(f"{key}={json.dumps(value)}" for key, value in (SETTINGS | plan.get("settings", {})).items())
+    def text(value: object) -> str:
+        return value if isinstance(value, str) else json.dumps(value)
+
+    return ",".join(f"{key}={text(value)}" for key, value in (SETTINGS | plan.get("settings", {})).items())
 
 
 def offered(program: Path, design: str) -> list[str]:

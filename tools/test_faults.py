@@ -53,6 +53,13 @@ def told(elements: int) -> dict:
     return {"seed": 7, "kinds": jobs.KINDS, "elements": elements}
 
 
+class Settings(unittest.TestCase):
+    def test_a_jobs_keys_stand_beside_those_of_all_jobs_or_in_their_place(self) -> None:
+        plan = {"settings": {"group.message": 1, "group.selective": False, "group.modes": "III/I"}}
+        self.assertEqual(jobs.settings_of(plan), "group.mtu=256,group.message=1,group.window=4,group.selective=false,group.modes=III/I")
+        self.assertEqual(jobs.settings_of({}), "group.mtu=256,group.message=2,group.window=4")
+
+
 class Calls(unittest.TestCase):
     def test_all_ranks_draw_the_same_call_and_each_its_own_vector(self) -> None:
         calls = [rounds.Call(told(200), 1, 0, 3, 4) for _ in range(2)]

@@ -56,6 +56,11 @@ fn packets_are_numbered_so_that_their_numbers_wrap() {
 }
 
 #[test]
+fn a_manager_that_speaks_before_a_change_is_kept_leaves_groups_behind() {
+    assert_eq!(first("speaks-before-kept", 20).1.promise, Promise::NothingLeft);
+}
+
+#[test]
 fn jobs_set_keys_without_which_a_rule_changes_nothing() {
     // A Reduce that ranks confirm hides that a switch has freed its slots too soon.
     first("reduce-recycled-by-completion", 60);
