@@ -31,6 +31,8 @@
 //!   comes before: a hop there and back for each part, not each part's data.
 //! - **Trees of several modes** (the paper names none that are right): Mode-I beside the others skips the numbers of what does not come over an
 //!   edge, like ranks do; Mode-II takes a switch in another mode for a rank. Right are all where nothing but Mode-II is above Mode-II.
+//!   Mode-III takes a contribution for arrived when its result comes, and Mode-II sends no result again by itself: so Mode-III says what has come
+//!   when it has waited in vain, and when it is asked for what it takes for answered.
 //! - **Standard queue pairs need no sets of groups** (`GroupParams::standard_verbs`): they cannot skip PSNs, and 4.3 has 2N + 1 groups for
 //!   that, each for one pattern. Here their first hop translates PSNs, in each direction of the edge, in Mode-II as in Mode-III; between
 //!   switches nothing changes. As in Mode-I, a rank waits until its switch knows what comes before.

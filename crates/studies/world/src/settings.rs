@@ -16,26 +16,26 @@ const SMALL: [(&str, u32); 4] =
 /// Jobs that set any set a key one time in so many.
 const ONE_IN: u64 = 5;
 
-/// Keys, each with values of which none is the default. What a design lacks or refuses is left out.
-fn settable() -> [(&'static str, Vec<Value>); 16] {
+/// Keys, each with one of how many jobs set it, and values of which none is the default. What a design lacks or refuses is left out.
+fn settable() -> [(&'static str, u64, Vec<Value>); 16] {
     [
         // Of a design of several modes, always: it is what that design is for.
-        ("group.modes", ["III/I", "I/III", "II/III", "II/I"].map(Value::from).to_vec()),
-        ("group.selective", vec![json!(false)]),
-        ("group.confirm", vec![json!(false)]),
-        ("group.overlap", vec![json!(false)]),
-        ("group.eager", vec![json!(false)]),
-        ("group.run_ahead", vec![json!(true)]),
-        ("group.reproducible", vec![json!(true)]),
-        ("group.resend_results", vec![json!(false)]),
-        ("group.standard_verbs", vec![json!(true)]),
-        ("group.synchronize_rates", vec![json!(false)]),
-        ("group.verify", vec![json!(true)]),
-        ("group.congestion_window", vec![json!(true)]),
-        ("group.channels", vec![json!(2)]),
-        ("group.acknowledge_every", vec![json!(1), json!(3)]),
-        ("group.message", vec![json!(1), json!(3)]),
-        ("group.window", vec![json!(1), json!(2)]),
+        ("group.modes", 1, ["III/I", "I/III", "II/III", "II/I"].map(Value::from).to_vec()),
+        ("group.selective", ONE_IN, vec![json!(false)]),
+        ("group.confirm", ONE_IN, vec![json!(false)]),
+        ("group.overlap", ONE_IN, vec![json!(false)]),
+        ("group.eager", ONE_IN, vec![json!(false)]),
+        ("group.run_ahead", ONE_IN, vec![json!(true)]),
+        ("group.reproducible", ONE_IN, vec![json!(true)]),
+        ("group.resend_results", ONE_IN, vec![json!(false)]),
+        ("group.standard_verbs", ONE_IN, vec![json!(true)]),
+        ("group.synchronize_rates", ONE_IN, vec![json!(false)]),
+        ("group.verify", ONE_IN, vec![json!(true)]),
+        ("group.congestion_window", ONE_IN, vec![json!(true)]),
+        ("group.channels", ONE_IN, vec![json!(2)]),
+        ("group.acknowledge_every", ONE_IN, vec![json!(1), json!(3)]),
+        ("group.message", ONE_IN, vec![json!(1), json!(3)]),
+        ("group.window", ONE_IN, vec![json!(1), json!(2)]),
     ]
 }
 
@@ -45,9 +45,9 @@ pub(crate) fn draw(draws: &mut SplitMix64, design: &dyn AnyDesign) -> Own {
     if draws.draw().is_multiple_of(2) {
         return own;
     }
-    for (key, values) in settable() {
+    for (key, one_in, values) in settable() {
         let value = &values[draws.draw() as usize % values.len()];
-        let is_drawn = draws.draw().is_multiple_of(ONE_IN) || key == "group.modes";
+        let is_drawn = draws.draw().is_multiple_of(one_in);
         if !is_drawn || design.about().pinned_keys.contains(&key) {
             continue;
         }
