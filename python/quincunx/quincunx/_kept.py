@@ -16,6 +16,7 @@ import numbers
 import os
 import re
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
@@ -83,6 +84,8 @@ class Folder:
         try:
             with open(handle, "wb") as written:
                 written.write(content)
+            # A file system's own stamp is of a tick, in which several points may end, and it is by the stamp that they are in order.
+            os.utime(beside, ns=(time.time_ns(), time.time_ns()))
             os.replace(beside, file)
         except BaseException:
             Path(beside).unlink(missing_ok=True)

@@ -219,7 +219,8 @@ class Folders(Kept):
         self.sweep(letter="b", set={"link.rate": ["1Gbit/s", "2Gbit/s"]}, whole=[{"a": 1}])
         self.sweep(number=[9], letter="a")
         # What cannot be read is passed over, and what another program has written.
-        self.files()[0].write_bytes(b"")
+        damaged = self.manifest()[0]["file"]
+        (self.folder / str(damaged)).write_bytes(b"")
         with pyarrow.ipc.new_file(self.folder / "other", pyarrow.schema([])):
             pass
         content = (self.folder / "other").read_bytes()
@@ -235,6 +236,12 @@ class Folders(Kept):
         self.assertIn(first["link.rate"], ("1Gbit/s", "2Gbit/s"))
         self.assertEqual((first["whole"], first["build"]), ('{"a": 1}', last["build"]))
         self.assertNotIn("set", table.column_names)
+
+    def test_points_that_are_done_within_a_tick_of_the_file_system_stay_in_order(self) -> None:
+        import quincunx
+
+        self.sweep(number=list(range(40)), letter="a")
+        self.assertEqual(quincunx.kept(self.folder)["here"].to_pylist(), [f"{number}a" for number in range(40)])
 
     def test_kept_without_points_says_what_to_name(self) -> None:
         import quincunx
