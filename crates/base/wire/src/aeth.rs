@@ -119,6 +119,15 @@ pub const fn receiver_not_ready_delay(code: u8) -> Duration {
     Duration::from_micros(DELAYS[(code & VALUE) as usize] * 10)
 }
 
+/// The longest delay that is no longer than that one, as a code.
+pub const fn receiver_not_ready_code(delay: Duration) -> u8 {
+    let mut code = VALUE;
+    while code > 1 && receiver_not_ready_delay(code).as_picos() > delay.as_picos() {
+        code -= 1;
+    }
+    code
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -48,8 +48,9 @@ pub struct QueuePairConfig {
     pub retry_timeout: Duration,
     /// How many time-outs of that length in a row, without any progress, are followed by another try.
     pub retry_count: u16,
-    /// How long a peer is told to wait when no receive request is posted: a code of
-    /// [`receiver_not_ready_delay`](quincunx_wire::aeth::receiver_not_ready_delay), less than 32.
+    /// How long a peer is told to wait at first when no receive request is posted: a code of
+    /// [`receiver_not_ready_delay`](quincunx_wire::aeth::receiver_not_ready_delay), less than 32. One that has waited long waits longer,
+    /// by an eighth, and 0.64 ms at most.
     pub rnr_timer: u8,
     /// How many receiver-not-ready answers in a row are followed by another try; [`INFINITE_RNR_RETRIES`]: all.
     pub rnr_retry_count: u8,

@@ -9,8 +9,17 @@ use quincunx_collective::Payload;
 use quincunx_engine::verbs::{Completion, Failure, Memory, ReceiveRequest, RegionId, Slice};
 use quincunx_engine::{Frame, Missing};
 use quincunx_units::Instant;
-use quincunx_wire::aeth::{NO_CREDITS, credit_code, credits};
+use quincunx_wire::aeth::{
+    NO_CREDITS, credit_code, credits, receiver_not_ready_code, receiver_not_ready_delay,
+};
 use quincunx_wire::{Aeth, NakCode, Operation, Psn, Reth, RoceHeader, Syndrome};
+
+/// A peer that waits for a receive request waits once more for at most one part in so many of what it has waited. Each time it sends all that
+/// is outstanding again: waits of one length are a storm when a rank is late, and longer ones would make it later.
+const LONGER_BY: u64 = 8;
+
+/// The longest such wait: 0.64 ms.
+const LONGEST_WAIT: u8 = 12;
 
 /// The message that is arriving.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -60,6 +69,8 @@ pub(crate) struct Responder<P> {
     message_sequence: u32,
     /// The peer knows that it must go back to `expected`: further packets out of sequence are dropped in silence.
     nak_sent: bool,
+    /// Since when the packet that is expected waits for a receive request, if it does.
+    unready: Option<Instant>,
     message: Message,
     /// Packets behind `expected` that have arrived, by count; none unless reliability is selective.
     early: Early<P>,
@@ -81,6 +92,7 @@ impl<P: Payload> Responder<P> {
             executed: crate::first_count(config.expected_psn) - 1,
             message_sequence: 0,
             nak_sent: false,
+            unready: None,
             message: Message::None,
             early: Early::default(),
             reached: crate::first_count(config.expected_psn),
@@ -149,7 +161,7 @@ impl<P: Payload> Responder<P> {
 
     /// Expects the packet `count` next, behind numbers that are skipped.
     fn go_on_at(&mut self, count: u64) {
-        self.expected = count;
+        (self.expected, self.unready) = (count, None);
         self.reach(count);
         self.early.forget_before(count);
         self.missing.forget_before(count);
@@ -207,10 +219,10 @@ impl<P: Payload> Responder<P> {
             return Ok(());
         }
         let is_answer = frame.header.is_expedited();
-        self.execute(config, frame, memory, out)?;
+        self.execute(now, config, frame, memory, out)?;
         while let Some((header, payload)) = self.early.take(self.expected) {
             let view = payload.view(0..payload.length());
-            self.execute(config, Frame { header: &header, payload: view }, memory, out)?;
+            self.execute(now, config, Frame { header: &header, payload: view }, memory, out)?;
             self.early.give_back(payload);
         }
         self.reach(self.expected);
@@ -338,6 +350,7 @@ impl<P: Payload> Responder<P> {
     /// Executes the packet that is expected, if it makes sense.
     fn execute(
         &mut self,
+        now: Instant,
         config: &QueuePairConfig,
         frame: Frame<'_, RoceHeader, P>,
         memory: &mut Memory<P>,
@@ -359,7 +372,8 @@ impl<P: Payload> Responder<P> {
             self.nak_sent = true;
             // What follows does not ask for it once more.
             self.reach(self.expected + 1);
-            self.answer(config, Syndrome::ReceiverNotReady(config.rnr_timer), out);
+            let code = self.wait(now, config);
+            self.answer(config, Syndrome::ReceiverNotReady(code), out);
             out.drop_frame(DropReason::ReceiverNotReady);
             return Ok(());
         }
@@ -370,7 +384,7 @@ impl<P: Payload> Responder<P> {
         self.message = message;
         self.executed = self.expected;
         self.expected += 1;
-        self.nak_sent = false;
+        (self.nak_sent, self.unready) = (false, None);
         let ended = request.is_last.then(|| self.end_message(&request));
         if frame.header.acknowledge_request {
             self.tell_credits(config, out);
@@ -379,6 +393,14 @@ impl<P: Payload> Responder<P> {
             out.complete(completion);
         }
         Ok(())
+    }
+
+    /// How long a peer is to wait for a receive request, as a code.
+    fn wait(&mut self, now: Instant, config: &QueuePairConfig) -> u8 {
+        let waited = now.since(*self.unready.get_or_insert(now));
+        let longer = receiver_not_ready_code(waited / LONGER_BY).min(LONGEST_WAIT);
+        let is_longer = receiver_not_ready_delay(longer) > receiver_not_ready_delay(config.rnr_timer);
+        if is_longer { longer } else { config.rnr_timer }
     }
 
     /// Whether the packet needs a receive request that nobody has posted.

@@ -4,6 +4,8 @@ use crate::common::bench::Bench;
 use crate::common::{ALICE, BOB, BOB_PSN, MTU, alice, receive, send, slice};
 use quincunx_engine::verbs::{Completion, Failure, RegionId, WorkId};
 use quincunx_roce::{DropReason, QueuePairConfig};
+use quincunx_units::{Duration, Instant};
+use quincunx_wire::aeth::receiver_not_ready_delay;
 use quincunx_wire::{
     Aeth, AtomicEth, Deth, NakCode, Operation, Position, Psn, QpNumber, Reth, RoceHeader, Syndrome,
 };
@@ -152,6 +154,55 @@ fn receiver_not_ready_is_said_again_when_the_packet_comes_again() {
     bench.frame(psn(0), ONLY, &[]);
     bench.frame(psn(0), ONLY, &[]);
     assert_eq!(bench.answers(), [(psn(0), Syndrome::ReceiverNotReady(1), 0); 2]);
+}
+
+/// Sends the packet again after each wait, for so long; the waits.
+fn waits(bench: &mut Bench, index: u32, lasts: Duration) -> Vec<Duration> {
+    let (begun, mut waits) = (bench.now, Vec::new());
+    while bench.now < begun + lasts {
+        bench.frame(psn(index), ONLY, &[]);
+        let Some((_, Syndrome::ReceiverNotReady(code), _)) = bench.answers().pop() else { break };
+        waits.push(receiver_not_ready_delay(code));
+        bench.now = bench.now + receiver_not_ready_delay(code);
+    }
+    waits
+}
+
+#[test]
+fn the_longer_a_peer_waits_for_a_receive_request_the_longer_it_is_to_wait() {
+    let (mut bench, region) = posted(&[]);
+    bench.now = Instant::ZERO + Duration::from_secs(3);
+    let told = waits(&mut bench, 0, Duration::from_secs(1));
+    let shortest = Duration::from_micros(10);
+    let mut waited = Duration::ZERO;
+    for wait in &told {
+        assert!(*wait <= shortest.max(waited / 8), "{wait} after {waited}");
+        waited += *wait;
+    }
+    assert_eq!(told.last(), Some(&Duration::from_micros(640)), "and not longer than that");
+    let within = |limit| {
+        told.iter()
+            .scan(Duration::ZERO, |sum, wait| {
+                *sum += *wait;
+                Some(*sum)
+            })
+            .filter(|sum| *sum <= limit)
+            .count()
+    };
+    // They were 100 and 1000 when each was of 10 us.
+    assert_eq!([1, 10].map(|millis| within(Duration::from_millis(millis))), [34, 58]);
+
+    // Of the next packet it is as of the first.
+    bench.qp.post_receive(receive(1, slice(region, 0, 4)), &bench.memory).unwrap();
+    bench.frame(psn(0), ONLY, &[]);
+    assert_eq!(waits(&mut bench, 1, Duration::from_micros(50)), [shortest; 5]);
+}
+
+#[test]
+fn a_wait_is_never_shorter_than_what_the_queue_pair_is_set_to() {
+    let mut bench = Bench::new(QueuePairConfig { rnr_timer: 16, ..alice() });
+    let told = waits(&mut bench, 0, Duration::from_secs(1));
+    assert!(told.iter().all(|wait| *wait == receiver_not_ready_delay(16)));
 }
 
 #[test]
