@@ -294,6 +294,8 @@ class Play:
             self.turn(number, begins)
         self.turns(lambda: time.monotonic() - start >= seconds(self.plan["calm_at"]))
         self.machines.calm_weather()
+        for job in self.jobs:
+            job.makes_mistakes = False
         if self.machines.has_ports:
             self.met["plans with ports"] += 1
         self.tell("faults are over")

@@ -79,10 +79,12 @@ class Job:
         self.kills_at: float | None = None
         self.rounds: int | None = None
         self.is_closing = False
+        # A rank may call something else than the others, and the round and the collective at which it has, in this life.
+        self.makes_mistakes, self.mistaken = True, None
         self.has_left = False
         self.played: list[tuple[float, int]] = []
         self.designs: list[tuple[float, str]] = []
-        self.counts = {"lives": 0, "rounds": 0, "results": 0, "errors": 0}
+        self.counts = {"lives": 0, "rounds": 0, "results": 0, "errors": 0, "mistakes": 0}
 
     def step(self, now: float) -> None:
         for host, rank in self.ranks.items():
@@ -110,7 +112,7 @@ class Job:
         return self.downs[host] == 0 and not self.machines.off[host]
 
     def start(self, now: float) -> None:
-        self.starts_at, self.fell, self.kills_at, self.has_left = None, None, None, False
+        self.starts_at, self.fell, self.kills_at, self.has_left, self.mistaken = None, None, None, False, None
         self.life += 1
         self.counts["lives"] += 1
         self.started, self.ranks = now, {}
@@ -121,7 +123,7 @@ class Job:
         plan = self.plan
         told = {
             "seed": f"{self.seed}/{self.number}", "kinds": self.kinds, "elements": plan["elements"], "collectives": plan["collectives"], "rounds": self.rounds,
-            **{key: seconds(plan[key]) for key in ("pause", "think", "rest")},
+            **{key: seconds(plan[key]) for key in ("pause", "think", "rest")}, "mistake": plan.get("mistake") if self.makes_mistakes else None,
         }
         environment = os.environ | {
             "RANK": str(rank), "WORLD_SIZE": str(len(self.hosts)), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "ROUNDS_LIFE": str(self.life),
@@ -147,11 +149,17 @@ class Job:
         what = fact["what"]
         if what == "result":
             self.counts["results"] += 1
+            if self.mistaken is not None and (fact["round"], fact["collective"]) >= self.mistaken:
+                self.broken("right results", f"{host}, job {self.number}: a result of collective {fact['collective']} of round {fact['round']}, where ranks call different ones at {self.mistaken}")
             before = [one for one in rank.facts[: rank.facts.index(fact)] if one["what"] == "result" and one["round"] == fact["round"]]
             if fact["wrong"]:
                 self.broken("right results", f"{host}, job {self.number}: {fact['wrong']} elements of collective {fact['collective']} of round {fact['round']} ({fact['kind']}) are wrong")
             if len(before) != fact["collective"]:
                 self.broken("in order", f"{host}, job {self.number}: the result of collective {fact['collective']} comes after {len(before)} of them")
+        elif what == "mistaken":
+            self.counts["mistakes"] += 1
+            self.mistaken = fact["round"], fact["collective"]
+            self.tell(f"job {self.number}, {host} calls something else: {fact}")
         elif what in ("joined", "round"):
             self.designs.append((now, fact["design"]))
         elif what == "played":
@@ -161,11 +169,12 @@ class Job:
         elif what in ("ended", "failed"):
             self.counts["errors"] += 1
             self.tell(f"job {self.number}, {host} ends: {fact['error'][:300]}")
-            if "to call the same collective" in fact["error"]:
+            says_so = "to call the same collective" in fact["error"]
+            if says_so and self.mistaken is None:
                 self.broken("right results", f"ranks call the same, and {host} hears otherwise: {fact['error']}")
             # Who is not let in asks again, as where the job begins before its switches.
             was_in = any(one["what"] == "joined" for one in rank.facts)
-            if was_in and not self.touched(self.hosts, self.started or now, now):
+            if was_in and not (says_so and self.mistaken) and not self.touched(self.hosts, self.started or now, now):
                 self.broken("untouched", f"job {self.number} ends at {host}, and nothing had befallen it: {fact['error']}")
 
     def fall(self, now: float, ended: list[tuple[str, Rank]]) -> None:

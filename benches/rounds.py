@@ -3,7 +3,7 @@
     python3 rounds.py JSON
 
 JSON has `seed`, `kinds` (collectives that are called, as often as they are named), `elements` (the longest vector), `collectives` (of a round), `pause`, `think` and `rest` (seconds), `rounds` (how many; none: until
-a line comes on rank 0's standard input). The rest is in the environment, as any program has it. Prints a line of JSON for all that it begins and ends.
+a line comes on rank 0's standard input), and `mistake` (none, or who calls something else once in one of so many rounds, and in what that differs). The rest is in the environment, as any program has it. Prints a line of JSON for all that it begins and ends.
 Exit status 0: it has left with all others; 3: its group is over; 4: it was not let in, or its endpoint is gone.
 
 `faults.py` starts it: this file needs the package `quincunx`, and nothing else.
@@ -43,6 +43,24 @@ class Call:
         count = draws.randint(1, max(told["elements"], 1))
         self.count = -(-count // size) if self.kind in ("reduce_scatter", "all_gather") else count
 
+    def mistaken(self, differs_in: str, kinds: list[str], size: int) -> bool:
+        """Becomes another call than others make; whether there is one."""
+        if differs_in == "collective":
+            others = [kind for kind in kinds if kind != self.kind]
+            self.kind = others[0] if others else self.kind
+            return bool(others)
+        if differs_in == "root" and self.kind in ("reduce", "broadcast"):
+            self.root = (self.root + 1) % size
+        elif differs_in == "operation" and self.kind in ("all_reduce", "reduce", "reduce_scatter"):
+            self.op = "sum" if self.op == "max" else "max"
+        elif differs_in == "type" and self.kind != "barrier":
+            self.letter = "i" if self.letter == "f" else "f"
+        elif differs_in == "length" and self.kind != "barrier":
+            self.count = self.count // 2 if self.count > 1 else 2
+        else:
+            return False
+        return True
+
     def vector(self, rank: int, size: int) -> list[int]:
         """Whole numbers, whose sums are exact, and so the same in every order."""
         count = {"barrier": 0, "reduce_scatter": self.count * size}.get(self.kind, self.count)
@@ -81,6 +99,14 @@ class Call:
         return group.all_reduce(own, output, op=self.op, wait=False), output
 
 
+def mistake(told: dict, life: int, number: int, rank: int) -> int | None:
+    """The collective of a round at which a rank calls something else."""
+    plan = told.get("mistake")
+    draws = random.Random(f"{told['seed']}/{life}/{number}/mistake")
+    index, hits = draws.randrange(told["collectives"]), draws.randrange(plan["one_in"] if plan else 1) == 0
+    return index if plan and hits and plan["rank"] == rank else None
+
+
 def play(group: quincunx.Group, told: dict, life: int, number: int, chance: random.Random) -> None:
     """A round: as many collectives, two of them under way at once."""
     pending: list = []
@@ -95,8 +121,11 @@ def play(group: quincunx.Group, told: dict, life: int, number: int, chance: rand
             wrong = sum(one != other for one, other in zip(found, expected)) + abs(len(found) - len(expected))
         tell("result", round=number, collective=index, kind=call.kind, wrong=wrong)
 
+    mistaken = mistake(told, life, number, group.rank)
     for index in range(told["collectives"]):
         call = Call(told, life, number, index, group.size)
+        if index == mistaken and call.mistaken(told["mistake"]["differs_in"], told["kinds"], group.size):
+            tell("mistaken", round=number, collective=index, differs_in=told["mistake"]["differs_in"])
         if len(pending) == DEPTH:
             finish()
         time.sleep(call.pause * told["pause"] + chance.random() * told["think"])

@@ -81,6 +81,29 @@ class Calls(unittest.TestCase):
         self.assertEqual(set(seen), set(jobs.KINDS))
 
 
+class Mistakes(unittest.TestCase):
+    def test_one_rank_makes_them_once_in_a_round_in_one_of_so_many_rounds(self) -> None:
+        plan = {**told(200), "collectives": 5, "mistake": {"rank": 2, "one_in": 3, "differs_in": "root"}}
+        drawn = [rounds.mistake(plan, 1, number, 2) for number in range(300)]
+        self.assertTrue(70 < sum(index is not None for index in drawn) < 130)
+        self.assertEqual(set(drawn), {None, 0, 1, 2, 3, 4})
+        self.assertEqual({rounds.mistake(plan, 1, number, 1) for number in range(300)}, {None})
+        self.assertIsNone(rounds.mistake({**plan, "mistake": None}, 1, 1, 2))
+
+    def test_a_call_by_mistake_differs_in_what_is_said_and_in_nothing_else(self) -> None:
+        seen = set()
+        for differs_in, of in {"collective": "kind", "root": "root", "operation": "op", "type": "letter", "length": "count"}.items():
+            for number in range(60):
+                right, wrong = (rounds.Call(told(200), 1, 0, number, 3) for _ in range(2))
+                differs = wrong.mistaken(differs_in, jobs.KINDS, 3)
+                self.assertEqual([key for key in vars(right) if vars(right)[key] != vars(wrong)[key]], [of] if differs else [])
+                seen.add((differs_in, right.kind, differs))
+        self.assertIn(("root", "broadcast", True), seen)
+        self.assertIn(("root", "all_reduce", False), seen)
+        self.assertIn(("length", "barrier", False), seen)
+        self.assertIn(("operation", "broadcast", False), seen)
+
+
 class Ways(unittest.TestCase):
     def setUp(self) -> None:
         self.ran: list[tuple[str, str]] = []

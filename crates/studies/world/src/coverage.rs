@@ -60,6 +60,7 @@ impl Coverage {
             Fact::Made { switches, .. } if switches.is_empty() => "job: group among hosts",
             Fact::Made { .. } => "job: group in switches",
             Fact::NotMade { .. } => "job: no group",
+            Fact::Joined { mistaken: Some(_), .. } => "rank: joins, and will call something else",
             Fact::Joined { .. } => "rank: joins",
             Fact::Delivered { .. } => "rank: result",
             Fact::Ended { is_late: true, .. } => "rank: deadline over",

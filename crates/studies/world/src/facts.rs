@@ -14,8 +14,8 @@ pub(crate) enum Fact {
     Made { job: usize, group: GroupId, switches: Vec<String>, fallback: Option<String> },
     /// It has none.
     NotMade { job: usize, reason: String },
-    /// A rank is in a group, and runs so many collectives there.
-    Joined { job: usize, group: GroupId, rank: u16, wants: u64 },
+    /// A rank is in a group, and runs so many collectives there; in one of them it calls something else than the others.
+    Joined { job: usize, group: GroupId, rank: u16, wants: u64, mistaken: Option<u64> },
     /// A result was delivered, and is right or wrong.
     Delivered { group: GroupId, rank: u16, number: u64, wrong: usize },
     /// A rank has heard that its group is over.

@@ -1,6 +1,6 @@
 //! From a seed to a plan. Sizes, jobs, weather and faults are drawn apart, so that each may be crossed with any other.
 
-use crate::plan::{Fault, FaultKind, JobPlan, Moment, Plan, StoreKind, Weather};
+use crate::plan::{Difference, Fault, FaultKind, JobPlan, Mistake, Moment, Plan, StoreKind, Weather};
 use crate::settings;
 use quincunx_collective::{Collective, SplitMix64};
 use quincunx_design::{Catalog, FabricKind};
@@ -13,7 +13,7 @@ pub const USUAL: Duration = Duration::from_secs(20);
 
 /// Packets that the ranks of a job send in a round, at most: more of the same finds nothing more, and a round that
 /// has many is not repeated at once.
-const LONGEST: u64 = 1000;
+const LONGEST: u64 = 600;
 
 struct Draws(SplitMix64);
 
@@ -118,6 +118,15 @@ pub fn generate(seed: u64, lasts: Duration, catalog: Catalog) -> Plan {
                 FaultKind::Part([one_of(&mut apart, &machines, "hsee"), one_of(&mut apart, &machines, "m")]);
         }
     }
+    for job in &mut plan.jobs {
+        // Without confirmations nothing is promised to who calls something else.
+        let is_safe = job.settings.get("group.confirm") != Some(&false.into());
+        job.mistake = (is_safe && apart.hits(6)).then(|| Mistake {
+            rank: apart.below(job.hosts.len() as u64) as u16,
+            one_in: apart.between(1, 4),
+            differs_in: Difference::ALL[apart.below(Difference::ALL.len() as u64) as usize],
+        });
+    }
     plan.faults.sort_by_key(|fault| fault.at);
     plan
 }
@@ -142,7 +151,7 @@ fn jobs(draws: &mut Draws, hosts: u16, catalog: Catalog) -> Vec<JobPlan> {
             (0..size).map(|_| free.remove(draws.below(free.len() as u64) as usize)).collect();
         let count = if draws.hits(6) { names.len() } else { in_switches };
         let design = names[draws.below(count as u64) as usize].to_owned();
-        let elements = [8, 200, 900, 2500][draws.below(4) as usize];
+        let elements = [8, 200, 900, 1600][draws.below(4) as usize];
         let collectives = match draws.below(4) {
             0 => draws.between(10, 40),
             _ => draws.between(1, 6),
@@ -161,6 +170,7 @@ fn jobs(draws: &mut Draws, hosts: u16, catalog: Catalog) -> Vec<JobPlan> {
                 .max(Duration::from_millis(collectives * packets)),
             lease: draws.hits(4).then(|| Duration::from_secs(draws.between(3, 9))),
             settings: BTreeMap::new(),
+            mistake: None,
         });
     }
     jobs

@@ -40,7 +40,7 @@ mod world;
 
 pub use coverage::Coverage;
 pub use generate::{USUAL, designs, generate};
-pub use plan::{Fault, FaultKind, JobPlan, Moment, Plan, StoreKind, Weather};
+pub use plan::{Difference, Fault, FaultKind, JobPlan, Mistake, Moment, Plan, StoreKind, Weather};
 pub use planted::Planted;
 pub use promises::{Promise, Violation};
 pub use run::{Outcome, Setup, Telling, run};

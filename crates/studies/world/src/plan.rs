@@ -73,6 +73,42 @@ pub struct JobPlan {
     /// Keys of the design that its groups set, beside packets and windows, which are small for all jobs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, serde_json::Value>,
+    /// Who calls something else in some of its groups, as a program with a mistake does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mistake: Option<Mistake>,
+}
+
+/// A rank that calls something else than the others: once in a group, as long as faults happen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mistake {
+    /// Who.
+    pub rank: u16,
+    /// In one of so many groups.
+    pub one_in: u64,
+    /// What its call differs in.
+    pub differs_in: Difference,
+}
+
+/// What calls may differ in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Difference {
+    /// The collective itself.
+    Collective,
+    /// The elements' type, of which each is as long.
+    Type,
+    /// How elements combine.
+    Operation,
+    /// The root.
+    Root,
+    /// How many elements there are.
+    Length,
+}
+
+impl Difference {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Collective, Self::Type, Self::Operation, Self::Root, Self::Length];
 }
 
 /// Of a million frames as many as this befalls on their way.

@@ -83,6 +83,9 @@ pub(crate) struct Disturbance {
 /// How long after a disturbance groups may end for it.
 const AFTERMATH: Duration = Duration::from_secs(45);
 
+/// What ranks hear that call different collectives.
+const DISAGREE: &str = "to call the same collective";
+
 #[derive(Clone, Debug, Default)]
 struct Member {
     wants: u64,
@@ -98,6 +101,8 @@ struct GroupFacts {
     job: usize,
     since: Instant,
     members: BTreeMap<u16, Member>,
+    /// The collective in which a rank calls something else than the others.
+    mistaken: Option<u64>,
     /// The first process of the group that ended.
     is_known_lost: bool,
 }
@@ -185,11 +190,12 @@ impl Checker {
     /// A process says something.
     pub(crate) fn hear(&mut self, now: Instant, place: Place, name: &str, fact: &Fact) {
         match fact {
-            Fact::Joined { job, group, rank, wants } => {
+            Fact::Joined { job, group, rank, wants, mistaken } => {
                 let entry = self.groups.entry(*group).or_insert_with(|| GroupFacts {
                     job: *job,
                     since: now,
                     members: BTreeMap::new(),
+                    mistaken: None,
                     is_known_lost: false,
                 });
                 if entry.job != *job {
@@ -197,6 +203,7 @@ impl Checker {
                     return self.violate(Promise::Untouched, now, what);
                 }
                 entry.members.insert(*rank, Member { wants: *wants, ..Member::default() });
+                entry.mistaken = entry.mistaken.or(*mistaken);
             }
             Fact::Delivered { group, rank, number, wrong } => {
                 if *wrong > 0 {
@@ -204,8 +211,16 @@ impl Checker {
                         format!("{name}: {wrong} elements of collective {number} in group {group} are wrong");
                     self.violate(Promise::RightResults, now, what);
                 }
-                let Some(member) = self.groups.get_mut(group).and_then(|entry| entry.members.get_mut(rank))
-                else {
+                let entry = self.groups.get_mut(group);
+                if let Some(mistaken) = entry.as_ref().and_then(|entry| entry.mistaken)
+                    && *number >= mistaken
+                {
+                    let what = format!(
+                        "{name} has the result of collective {number} in group {group}, where ranks call different ones at {mistaken}"
+                    );
+                    return self.violate(Promise::RightResults, now, what);
+                }
+                let Some(member) = entry.and_then(|entry| entry.members.get_mut(rank)) else {
                     let what = format!("{name} has a result in group {group}, which it is not in");
                     return self.violate(Promise::InOrder, now, what);
                 };
@@ -233,13 +248,18 @@ impl Checker {
                     self.violate(Promise::Answered, now, what);
                 }
                 let machines = machines.iter().cloned().chain(self.switches.iter().cloned()).collect();
-                if self.is_fair && !self.was_disturbed(&machines, since, now) {
-                    let what = format!(
-                        "{name} hears that group {group} is over, and nothing had befallen it: {reason}"
-                    );
+                let says_so = reason.contains(DISAGREE);
+                let is_mistaken = self.groups[group].mistaken.is_some();
+                if self.is_fair && !(is_mistaken && says_so) && !self.was_disturbed(&machines, since, now) {
+                    let why = if is_mistaken {
+                        "ranks call different collectives"
+                    } else {
+                        "nothing had befallen it"
+                    };
+                    let what = format!("{name} hears that group {group} is over, and {why}: {reason}");
                     self.violate(Promise::Untouched, now, what);
                 }
-                if reason.contains("to call the same collective") {
+                if says_so && !is_mistaken {
                     let what = format!("ranks call the same, and {name} hears otherwise: {reason}");
                     self.violate(Promise::RightResults, now, what);
                 }
@@ -280,7 +300,13 @@ impl Checker {
             }
             Fact::GroupEnded { group, nodes, reason, .. } => {
                 let is_news = self.ended.insert(*group);
-                if is_news && !self.was_disturbed(nodes, Instant::ZERO.max(before(now)), now) {
+                let is_mistaken = reason.contains(DISAGREE)
+                    && self
+                        .groups
+                        .values()
+                        .any(|own| own.mistaken.is_some() && self.jobs[own.job].is_subset(nodes));
+                if is_news && !is_mistaken && !self.was_disturbed(nodes, Instant::ZERO.max(before(now)), now)
+                {
                     let what = format!("group {group} ends, and nothing had befallen it: {reason}");
                     self.violate(Promise::Untouched, now, what);
                 }

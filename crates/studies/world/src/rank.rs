@@ -41,12 +41,16 @@ pub(crate) struct Application {
     pub(crate) rest: Duration,
     /// It asks for no group any more.
     pub(crate) is_closing: bool,
+    /// It makes no mistakes any more.
+    pub(crate) is_calm: bool,
     /// So many more groups are asked for all the same.
     pub(crate) last_rounds: u32,
 }
 
 /// What runs in a group.
 struct Run {
+    /// The collective at which it calls something else than others.
+    mistaken: Option<u64>,
     begun: u64,
     done: u64,
     /// Deadlines of what is under way.
@@ -179,10 +183,14 @@ impl RankProcess {
 
     fn join(&mut self, group: &JoinedGroup, out: &mut Effects) {
         let wants = self.application.round.length();
-        out.fact(Fact::Joined { job: self.application.job, group: group.id, rank: group.rank.0, wants });
+        let mistaken = self.application.round.mistaken(group.id, group.rank.0);
+        let mistaken = mistaken.filter(|_| !self.application.is_calm);
+        let (job, rank) = (self.application.job, group.rank.0);
+        out.fact(Fact::Joined { job, group: group.id, rank, wants, mistaken });
         let renew_at = self.application.wanted.lease.map(|lease| out.now + lease / 3);
         let not_before = out.now + out.draw_time(self.application.think);
         let run = Run {
+            mistaken,
             begun: 0,
             done: 0,
             under_way: VecDeque::new(),
@@ -221,8 +229,12 @@ impl RankProcess {
             return false;
         }
         let round = Rc::clone(&self.application.round);
-        let call = round.call(group, run.begun + 1);
-        let input = round.input(group, run.begun + 1, rank);
+        let number = run.begun + 1;
+        let mistaken = run.mistaken.filter(|mistaken| *mistaken == number);
+        let (call, input) = match mistaken.and_then(|_| round.mistaken_call(group, number)) {
+            Some(call) => (call, round.drawn(&call, group, number, rank)),
+            None => (round.call(group, number), round.input(group, number, rank)),
+        };
         let output = Numbers::zeroed(round.output_length(&call, rank));
         let begun =
             self.rank.begin(group, call.collective, call.reduction, Terms::WHOLE, Finished { input, output });
@@ -266,7 +278,11 @@ impl RankProcess {
         run.done += 1;
         let pause = self.application.round.pause(group, run.done);
         run.not_before = run.not_before.max(out.now + pause + out.draw_time(self.application.think));
-        let wrong = self.application.round.wrong(group, run.done, rank, &buffers.output);
+        // Of what was called by mistake there is no right result.
+        let wrong = match run.mistaken == Some(run.done) {
+            true => 0,
+            false => self.application.round.wrong(group, run.done, rank, &buffers.output),
+        };
         out.fact(Fact::Delivered { group, rank, number: run.done, wrong });
         self.rank.note_end(group);
         if self.runs[&group].done == self.application.round.length() {

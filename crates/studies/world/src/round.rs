@@ -1,6 +1,6 @@
 //! What a job runs in a group, and what must come of it. All of it follows from the group's number: ranks need not tell each other.
 
-use crate::plan::Plan;
+use crate::plan::{Difference, Mistake, Plan};
 use quincunx_collective::{
     Collective, DataType, GroupId, Numbers, Payload, Rank, ReduceOp, Reduction, SplitMix64, reference,
     wrong_elements,
@@ -28,6 +28,7 @@ pub(crate) struct Round {
     pub(crate) pause: Duration,
     pub(crate) length: u64,
     pub(crate) ranks: u16,
+    pub(crate) mistake: Option<Mistake>,
     /// Numbers of the latest ones, which ranks have in common.
     worked_out: RefCell<BTreeMap<(GroupId, u64), Rc<WorkedOut>>>,
 }
@@ -60,6 +61,7 @@ impl Round {
             pause: own.pause,
             length: own.collectives,
             ranks: own.hosts.len() as u16,
+            mistake: own.mistake,
             worked_out: RefCell::default(),
         }
     }
@@ -101,6 +103,43 @@ impl Round {
         RoundCall { collective: collective.with_root(root), reduction: Reduction { op, data_type }, elements }
     }
 
+    /// The collective of a group at which a rank calls something else.
+    pub(crate) fn mistaken(&self, group: GroupId, rank: u16) -> Option<u64> {
+        let mistake = self.mistake.filter(|mistake| mistake.rank == rank)?;
+        let mut draws = SplitMix64::new(self.seed ^ u64::from(group.0).rotate_left(16));
+        let number = 1 + draws.draw() % self.length;
+        let is_one = draws.draw().is_multiple_of(mistake.one_in);
+        (is_one && self.mistaken_call(group, number).is_some()).then_some(number)
+    }
+
+    /// What is called by mistake, if there is such a call.
+    pub(crate) fn mistaken_call(&self, group: GroupId, number: u64) -> Option<RoundCall> {
+        let call = self.call(group, number);
+        let RoundCall { collective, reduction, elements } = call;
+        Some(match self.mistake?.differs_in {
+            Difference::Collective => {
+                let other = self.offered.iter().find(|other| other.name() != collective.name())?;
+                RoundCall { collective: other.with_root(Rank(0)), ..call }
+            }
+            Difference::Root => {
+                let Rank(root) = collective.root()?;
+                RoundCall { collective: collective.with_root(Rank((root + 1) % self.ranks)), ..call }
+            }
+            Difference::Operation if !collective.reduces() => return None,
+            _ if collective == Collective::Barrier => return None,
+            Difference::Operation => {
+                let op = if reduction.op == ReduceOp::Max { ReduceOp::Sum } else { ReduceOp::Max };
+                RoundCall { reduction: Reduction { op, ..reduction }, ..call }
+            }
+            Difference::Type => {
+                let is_float = reduction.data_type == DataType::F32;
+                let data_type = if is_float { DataType::I32 } else { DataType::F32 };
+                RoundCall { reduction: Reduction { data_type, ..reduction }, ..call }
+            }
+            Difference::Length => RoundCall { elements: if elements > 1 { elements / 2 } else { 2 }, ..call },
+        })
+    }
+
     /// The numbers of a collective.
     fn worked_out(&self, group: GroupId, number: u64) -> Rc<WorkedOut> {
         let mut known = self.worked_out.borrow_mut();
@@ -135,7 +174,8 @@ impl Round {
         self.worked_out(group, number).inputs[usize::from(rank)].clone()
     }
 
-    fn drawn(&self, call: &RoundCall, group: GroupId, number: u64, rank: u16) -> Numbers {
+    /// A rank's vector for a call.
+    pub(crate) fn drawn(&self, call: &RoundCall, group: GroupId, number: u64, rank: u16) -> Numbers {
         let elements = call.elements as usize;
         let elements = match call.collective {
             Collective::Barrier => 0,

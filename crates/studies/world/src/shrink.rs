@@ -55,6 +55,7 @@ fn smaller(plan: &Plan) -> Vec<Plan> {
             with(&|plan| _ = plan.jobs[job].hosts.pop());
         }
         with(&|plan| plan.jobs[job].lease = None);
+        with(&|plan| plan.jobs[job].mistake = None);
         for key in plan.jobs[job].settings.keys() {
             with(&|plan| _ = plan.jobs[job].settings.remove(key));
         }

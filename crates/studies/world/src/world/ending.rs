@@ -29,6 +29,7 @@ impl World {
         let active: Vec<usize> = self.active.iter().copied().collect();
         active.into_iter().for_each(|number| self.turn_fault(number, false));
         self.is_calm = true;
+        self.ranks().for_each(|rank| rank.application.is_calm = true);
         self.waiting.clear();
         self.torn = None;
         self.phase = Phase::Recovers(self.now);

@@ -155,6 +155,7 @@ impl World {
             think: plan.think,
             rest: plan.rest,
             is_closing: self.phase.is_closing(),
+            is_calm: self.is_calm,
             last_rounds: 0,
         })
     }

@@ -20,6 +20,7 @@ fn plan(faults: Vec<Fault>) -> Plan {
         rest: Duration::from_millis(50),
         lease: None,
         settings: BTreeMap::new(),
+        mistake: None,
     };
     Plan {
         seed: 1,

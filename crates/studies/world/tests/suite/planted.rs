@@ -30,9 +30,8 @@ fn a_manager_that_forgets_what_nodes_have_gives_memory_twice() {
 }
 
 #[test]
-fn a_group_that_ends_when_its_first_rank_is_done_leaves_success_alone() {
-    let (_, violation) = first("ends-at-first-release", 4);
-    assert!(matches!(violation.promise, Promise::NoSuccessAlone | Promise::NothingLeft), "{violation:?}");
+fn a_group_that_ends_when_its_first_rank_is_done_ends_for_nothing() {
+    assert_eq!(first("ends-at-first-release", 12).1.promise, Promise::Untouched);
 }
 
 #[test]
@@ -70,6 +69,12 @@ fn jobs_set_keys_without_which_a_rule_changes_nothing() {
 fn faults_strike_while_ranks_are_apart() {
     // Ranks that go on from where the fastest was leave the others behind.
     first("agrees-on-the-fastest", 12);
+}
+
+#[test]
+fn who_adds_what_comes_by_mistake_tells_of_a_result() {
+    assert_eq!(first("adds-whatever-comes", 20).1.promise, Promise::RightResults);
+    assert_eq!(first("ignores-disagreement", 20).1.promise, Promise::RightResults);
 }
 
 #[test]
