@@ -69,6 +69,7 @@ class Job:
         self.kinds = ["all_reduce"] * len(kinds) + kinds
         self.processes = Processes()
         self.ranks: dict[str, Rank] = {}
+        self.said: list[tuple[float, bool, str, Rank, dict]] = []
         self.life = 0
         self.started: float | None = None
         self.starts_at: float | None = time.monotonic() + 0.5 + chance.random()
@@ -86,10 +87,17 @@ class Job:
         self.designs: list[tuple[float, str]] = []
         self.counts = {"lives": 0, "rounds": 0, "results": 0, "errors": 0, "mistakes": 0}
 
+    def read(self, now: float, until: float) -> None:
+        """Hears what ranks have said up to then, in the order in which it happened: one's mistake comes before what others hear of it."""
+        self.said += [(fact["at"], fact["what"] != "mistaken", host, rank, fact) for host, rank in self.ranks.items() for fact in rank.read()]
+        self.said.sort(key=lambda said: said[:2])
+        while self.said and self.said[0][0] <= until:
+            _, _, host, rank, fact = self.said.pop(0)
+            self.hear(now, host, rank, fact)
+
     def step(self, now: float) -> None:
-        for host, rank in self.ranks.items():
-            for fact in rank.read():
-                self.hear(now, host, rank, fact)
+        # What is said takes a moment to be there.
+        self.read(now, time.monotonic() - 0.05)
         if self.starts_at is not None:
             if now >= self.starts_at:
                 self.start(now)
@@ -202,9 +210,8 @@ class Job:
             rank.process.wait()
 
     def all_ended(self, now: float) -> None:
-        for host, rank in self.ranks.items():
-            for fact in rank.read():
-                self.hear(now, host, rank, fact)
+        self.read(now, float("inf"))
+        for rank in self.ranks.values():
             if rank.process.stdin:
                 rank.process.stdin.close()
         self.has_left = all(rank.process.returncode == 0 for rank in self.ranks.values())

@@ -281,7 +281,9 @@ impl<P: Payload> ModeII<P> {
         let by_completion = invocation.message.pattern == Pattern::AllReduce
             || self.config.breaks(Mutation::ReduceRecycledByCompletion);
         // Once more, too, to a switch: it may have nothing left to ask with.
-        if outcome == Aggregated::Complete || self.config.edges[edge].mode.is_some() {
+        let tells_again =
+            self.config.edges[edge].mode.is_some() && !self.config.breaks(Mutation::PassedToldOnce);
+        if outcome == Aggregated::Complete || tells_again {
             self.note_passed(invocation, sequence, outs, out);
         }
         if outcome == Aggregated::Complete && by_completion {

@@ -207,7 +207,8 @@ impl<P: Payload> ModeIII<P> {
         } else {
             self.hops[edge].out_of_order()
         };
-        if outcome == Aggregated::Duplicate && self.config.edges[edge].mode == Some(Mode::II) {
+        let is_once_more = outcome == Aggregated::Duplicate && self.config.edges[edge].mode == Some(Mode::II);
+        if is_once_more && !self.config.breaks(Mutation::NewestUnheard) {
             // The newest result, which such a switch sends again to whoever has asked it.
             self.missing[edge].come_again(now, true);
         }
@@ -262,6 +263,7 @@ impl<P: Payload> ModeIII<P> {
         if self.config.edges[edge].mode == Some(Mode::II)
             && syndrome == Syndrome::Nak(NakCode::SequenceError)
             && sequence < self.hops[edge].acked
+            && !self.config.breaks(Mutation::AskedUnheard)
         {
             // Its result has come; such a switch takes that for lost until it is acknowledged.
             self.answer(edge, Answer::Ack, out);

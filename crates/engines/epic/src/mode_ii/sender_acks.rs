@@ -108,6 +108,7 @@ impl<P: Payload> ModeII<P> {
         if let Some(covered) = covered
             && position == invocation.first
             && self.config.edges[edge].mode.is_some()
+            && !self.config.breaks(Mutation::CoveredToldOnce)
         {
             // Unless it hears that what it has sent before has arrived, a switch has no room for the results of this one.
             acknowledge(&self.config, edge, covered, ACK, out);

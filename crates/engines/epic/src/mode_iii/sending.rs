@@ -35,7 +35,7 @@ impl<P: Payload> ModeIII<P> {
                 return;
             }
         }
-        if self.config.edges[edge].mode == Some(Mode::II) {
+        if self.config.edges[edge].mode == Some(Mode::II) && !self.config.breaks(Mutation::TimesOutUnheard) {
             // Such a switch sends no result again by itself: whose acknowledge it has missed, it waits for, and this one for it.
             self.answer(edge, Answer::Ack, out);
         }

@@ -1,7 +1,7 @@
 //! Trees whose switches are in several modes: which mixtures are right, and which are not.
 
 use crate::common::{self, group_setup, lossy};
-use quincunx_check::{Exploration, Fault, Network};
+use quincunx_check::{Exploration, Fault, GroupSetup, Network};
 use quincunx_collective::{Collective, Rank};
 
 const ROOT: Rank = Rank(0);
@@ -48,6 +48,33 @@ fn a_leaf_in_mode_iii_whose_acknowledge_of_a_result_is_lost_gets_what_comes_behi
         setup.scenario.set("group.modes", "II/III".into());
         setup.scenario.set("group.selective", false.into());
         common::assert_right(&Network::of_group(&setup).unwrap(), lossy());
+    }
+}
+
+/// Rules by which a leaf in Mode-III and a root in Mode-II hear of what has come, each broken; what then shows it.
+#[test]
+fn without_one_of_the_rules_by_which_they_hear_of_results_both_wait_for_ever() {
+    let broadcast = Collective::Broadcast { root: ROOT };
+    // Two losses in one collective, or one and go-back-N in two of them.
+    let cases = [
+        ("times-out-unheard", broadcast, false),
+        ("asked-unheard", Collective::AllGather, false),
+        ("newest-unheard", Collective::AllReduce, true),
+        ("covered-told-once", broadcast, true),
+        ("passed-told-once", broadcast, false),
+    ];
+    for (mutation, collective, is_one) in cases {
+        let collectives = if is_one { vec![collective] } else { vec![collective; 2] };
+        let message = if is_one { 2 } else { 1 };
+        let keys = [("group.message", message), ("group.window", 1)];
+        let mut setup = group_setup("epic-mixed", &collectives, "tree-2x1", 2, &keys);
+        setup.scenario.set("group.modes", "II/III".into());
+        setup.scenario.set("group.selective", is_one.into());
+        let setup = GroupSetup { mutation: Some(mutation.to_owned()), ..setup };
+        let rules = Exploration { losses: if is_one { 2 } else { 1 }, ..lossy() };
+        let (_, found) = common::run(&Network::of_group(&setup).unwrap(), rules);
+        let fault = found.map(|(fault, _)| fault);
+        assert!(matches!(fault, Some(Fault::Stuck | Fault::Livelock)), "{mutation}: {fault:?}");
     }
 }
 
