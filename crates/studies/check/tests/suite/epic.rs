@@ -1,7 +1,7 @@
 //! EPIC's modes, explored whole on small trees: right in every run; and wrong in some run if a rule is broken.
 
-use crate::common;
 use crate::common::{Found, full, group_setup, lossy, traced};
+use crate::{common, mixed};
 use quincunx_check::{
     Arguments, Describe, Disagreement, Exploration, Explored, Fault, Finding, GroupSetup, Network, Path,
     Sequence, Statistics, Subject, replay, replay_as_bytes,
@@ -447,7 +447,8 @@ fn a_path_of_another_group_is_not_replayed() {
 fn every_rule_that_can_be_broken_has_a_case() {
     for design in MODES.map(common::design) {
         for mutation in (design.about().model.mutations)(FabricKind::Tree) {
-            let has_case = cases().iter().any(|case| case.mutation == mutation);
+            let of_mixed = mixed::CASES.iter().any(|(rule, ..)| *rule == mutation);
+            let has_case = of_mixed || cases().iter().any(|case| case.mutation == mutation);
             assert!(has_case || mutation == HARMLESS, "{mutation} has none");
         }
     }

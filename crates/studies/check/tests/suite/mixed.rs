@@ -51,19 +51,19 @@ fn a_leaf_in_mode_iii_whose_acknowledge_of_a_result_is_lost_gets_what_comes_behi
     }
 }
 
-/// Rules by which a leaf in Mode-III and a root in Mode-II hear of what has come, each broken; what then shows it.
+/// Rules by which a leaf in Mode-III and a root in Mode-II hear of what has come; in which collective it shows that one is broken: one of them
+/// that loses two frames, or two without selective repeat of which one frame is lost.
+pub(crate) const CASES: [(&str, Collective, bool); 5] = [
+    ("times-out-unheard", Collective::Broadcast { root: ROOT }, false),
+    ("asked-unheard", Collective::AllGather, false),
+    ("newest-unheard", Collective::AllReduce, true),
+    ("covered-told-once", Collective::Broadcast { root: ROOT }, true),
+    ("passed-told-once", Collective::Broadcast { root: ROOT }, false),
+];
+
 #[test]
 fn without_one_of_the_rules_by_which_they_hear_of_results_both_wait_for_ever() {
-    let broadcast = Collective::Broadcast { root: ROOT };
-    // Two losses in one collective, or one and go-back-N in two of them.
-    let cases = [
-        ("times-out-unheard", broadcast, false),
-        ("asked-unheard", Collective::AllGather, false),
-        ("newest-unheard", Collective::AllReduce, true),
-        ("covered-told-once", broadcast, true),
-        ("passed-told-once", broadcast, false),
-    ];
-    for (mutation, collective, is_one) in cases {
+    for (mutation, collective, is_one) in CASES {
         let collectives = if is_one { vec![collective] } else { vec![collective; 2] };
         let message = if is_one { 2 } else { 1 };
         let keys = [("group.message", message), ("group.window", 1)];
