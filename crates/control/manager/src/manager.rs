@@ -516,6 +516,7 @@ impl Manager {
             nodes,
             released: BTreeSet::new(),
             away: BTreeMap::new(),
+            lost: None,
             switches,
             links: links.iter().map(|&link| self.map.ends(link).map(str::to_string)).collect(),
             conflicts,
@@ -650,6 +651,8 @@ impl Manager {
             assert!(!are_done || group.is_over(), "all ranks are done with group {id}, and it lives");
             let known = |node: &String| group.nodes.contains(node);
             assert!(group.away.keys().all(known), "group {id} waits for a stranger to come back");
+            let waits = group.state == State::Ready && group.away.keys().any(is_member);
+            assert!(group.lost.is_none() || waits, "group {id} has lost something, and nobody decides on it");
         }
         for (node, id) in self.nodes.holders() {
             let group = self.groups.get(&id);

@@ -79,6 +79,7 @@ impl Manager {
                 // A manager of before may have heard it, and this one has not. Of a group that it is not in it says nothing.
                 let _ = self.release(&name, *group, out);
             }
+            self.decide_on_loss(*group, out);
         }
         let lacks = |entry: &ManagedGroup| entry.away.contains_key(&name);
         let lost: Vec<_> = self.groups.iter().filter(|(_, entry)| lacks(entry)).map(|(&id, _)| id).collect();
@@ -296,7 +297,11 @@ impl Manager {
                 }
             }
             ManagerTimer::Return(group) => {
-                let away = self.groups.get(&group).and_then(|entry| entry.away.keys().next().cloned());
+                // Without a member it is over; without a switch it may be made anew.
+                let away = self.groups.get(&group).and_then(|entry| {
+                    let is_away = |node: &&String| entry.away.contains_key(*node);
+                    entry.request.members.iter().find(is_away).or(entry.away.keys().next()).cloned()
+                });
                 if let Some(node) = away {
                     let reason = "it was lost, and did not come back in time".to_string();
                     self.lose(group, &node, &reason, out);
@@ -364,7 +369,7 @@ impl Manager {
         let state = core::mem::replace(&mut entry.state, State::Failed(failure.clone()));
         entry.nodes.clear();
         entry.away.clear();
-        entry.lease = None;
+        (entry.lease, entry.lost) = (None, None);
         self.groups.insert(group, entry);
         if let State::Installing { requests, .. } = state {
             let failed =

@@ -49,6 +49,8 @@ pub(super) struct ManagedGroup {
     pub(super) released: BTreeSet<String>,
     /// Nodes that are lost and may come back, with what the group holds there.
     pub(super) away: BTreeMap<String, Taken>,
+    /// What it has lost, while members are away without whom it cannot be made anew; and whether it is to run among hosts then.
+    pub(super) lost: Option<(GroupFailure, bool)>,
     /// From the root down.
     pub(super) switches: Vec<String>,
     /// Links that its tree leads over, by the names of both ends.

@@ -36,6 +36,7 @@ impl Manager {
                 // Their nodes say so again when they come back.
                 released: BTreeSet::new(),
                 away: nodes.into_iter().map(|(node, held)| (node, taken(held))).collect(),
+                lost: None,
                 switches,
                 links,
                 conflicts,

@@ -40,7 +40,7 @@ impl Manager {
         }
     }
 
-    /// A group has lost something that it cannot do without: it is made anew, or is over.
+    /// A group has lost something that it cannot do without: it is made anew, once all its ranks are there, or is over.
     pub(super) fn lose_part(
         &mut self,
         group: GroupId,
@@ -48,21 +48,30 @@ impl Manager {
         among_hosts: bool,
         out: &mut Vec<Action>,
     ) {
-        match self.can_remake(group) {
-            true => self.suspend(group, failure, among_hosts, out),
-            false => self.fail(group, failure, out),
+        let entry = &self.groups[&group];
+        let can_remake = self.config.recreates
+            && entry.state == State::Ready
+            && !entry.switches.is_empty()
+            && matches!(entry.request.demand, Demand::Vectors { .. });
+        let members = &entry.request.members;
+        let is_there = |name: &String| self.nodes.taken(name, group).is_some_and(|taken| !taken.leaves);
+        let is_waited_for = |name: &String| entry.away.contains_key(name) && *name != failure.node;
+        if can_remake && members.iter().all(is_there) {
+            self.suspend(group, failure, among_hosts, out);
+        } else if can_remake && members.iter().all(|name| is_there(name) || is_waited_for(name)) {
+            let entry = self.groups.get_mut(&group).expect("it has just been found");
+            entry.lost.get_or_insert((failure, among_hosts));
+        } else {
+            self.fail(group, failure, out);
         }
     }
 
-    /// Whether it runs in switches, and all of its ranks are there.
-    fn can_remake(&self, group: GroupId) -> bool {
-        let entry = &self.groups[&group];
-        let is_there = |name: &String| self.nodes.taken(name, group).is_some_and(|taken| !taken.leaves);
-        self.config.recreates
-            && entry.state == State::Ready
-            && !entry.switches.is_empty()
-            && matches!(entry.request.demand, Demand::Vectors { .. })
-            && entry.request.members.iter().all(is_there)
+    /// A member that was away is back: what the group has lost is decided on when it is the last one.
+    pub(super) fn decide_on_loss(&mut self, group: GroupId, out: &mut Vec<Action>) {
+        let lost = self.groups.get_mut(&group).and_then(|entry| entry.lost.take());
+        if let Some((failure, among_hosts)) = lost {
+            self.lose_part(group, failure, among_hosts, out);
+        }
     }
 
     /// Has the nodes of a group that was ready forget it, and its ranks say how far they have come.
@@ -79,7 +88,7 @@ impl Manager {
         entry.state = State::Suspending { failure, among_hosts, links, told: BTreeMap::new() };
         entry.nodes.clear();
         entry.away.clear();
-        (entry.lease, entry.conflicts) = (None, 0);
+        (entry.lease, entry.conflicts, entry.lost) = (None, 0, None);
         self.groups.insert(group, entry);
         let (timer, after) = (ManagerTimer::Install(group), self.config.remake_timeout);
         out.push(Action::SetTimer { timer, after });

@@ -183,6 +183,42 @@ fn a_manager_that_starts_again_has_its_groups_when_their_nodes_have_come_back() 
     assert!(new.offset >= old.offset + old.memory || old.offset >= new.offset + new.memory);
 }
 
+/// A manager that has just started, with a group of which one member says at once that it is broken, and the other one is not back.
+fn broken_before_all_are_back() -> (Site, GroupId, GroupRecord) {
+    let config = ManagerConfig { recreates: true, ..patient() };
+    let (id, record) = group(&mut Site::of(config, [switch(0), host(0), host(1)]));
+    let mut site = Site::of(config, []);
+    site.manager = Manager::restore(CATALOG, config, 65, vec![record.clone()], &mut Vec::new());
+    for node in [switch(0), host(0)] {
+        let held = held(&record, &node.name);
+        attach(&mut site, node, &[held]);
+    }
+    site.report("r0", id, Report::DataPlaneFailed { reason: "s0 does not answer".into() });
+    assert_eq!(told(&site.expire(ManagerTimer::Inquiry(id))), []);
+    assert_eq!(site.state(id), GroupState::Ready, "it is not known whether it can be made anew");
+    (site, id, record)
+}
+
+#[test]
+fn what_a_group_has_lost_is_decided_on_when_its_members_are_back() {
+    let (mut site, id, record) = broken_before_all_are_back();
+    let actions = attach(&mut site, host(1), &[held(&record, "r1")]);
+    let suspended: Vec<_> = told(&actions)
+        .into_iter()
+        .filter_map(|(node, told)| {
+            matches!(told, Instruction::Suspend { group, .. } if group == id).then_some(node)
+        })
+        .collect();
+    assert_eq!(suspended, ["r0", "r1"]);
+}
+
+#[test]
+fn a_group_that_has_lost_something_ends_with_a_member_that_does_not_come_back() {
+    let (mut site, id, _) = broken_before_all_are_back();
+    site.expire(ManagerTimer::Return(id));
+    assert!(matches!(site.state(id), GroupState::Failed(failure) if failure.node == "r1"));
+}
+
 #[test]
 fn a_lease_that_nobody_renews_ends_the_group_and_one_that_is_renewed_does_not() {
     let mut site = site();
