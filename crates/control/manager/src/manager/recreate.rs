@@ -59,8 +59,13 @@ impl Manager {
         if can_remake && members.iter().all(is_there) {
             self.suspend(group, failure, among_hosts, out);
         } else if can_remake && members.iter().all(|name| is_there(name) || is_waited_for(name)) {
-            let entry = self.groups.get_mut(&group).expect("it has just been found");
+            let (nodes, entry) = (&self.nodes, self.groups.get_mut(&group).expect("it has just been found"));
             entry.lost.get_or_insert((failure, among_hosts));
+            // A switch that has come back without it is not waited for.
+            entry.away.retain(|name, _| nodes.get(name).is_none());
+            let away = &entry.away;
+            let holds = |name: &String| nodes.taken(name, group).is_some_and(|taken| !taken.leaves);
+            entry.nodes.retain(|name| holds(name) || away.contains_key(name));
         } else {
             self.fail(group, failure, out);
         }

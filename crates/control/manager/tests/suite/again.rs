@@ -220,6 +220,27 @@ fn a_group_that_has_lost_something_ends_with_a_member_that_does_not_come_back() 
 }
 
 #[test]
+fn a_switch_that_comes_back_without_a_group_is_a_loss_like_others_where_members_are_away() {
+    let config = ManagerConfig { recreates: true, ..patient() };
+    for has_other_buffers in [false, true] {
+        let (id, record) = group(&mut Site::of(config, [switch(0), host(0), host(1)]));
+        let mut site = Site::of(config, []);
+        site.manager = Manager::restore(CATALOG, config, 65, vec![record.clone()], &mut Vec::new());
+        let wrong = HeldGroup { endpoints: [].into(), ..held(&record, "s0") };
+        let own = if has_other_buffers { vec![wrong] } else { Vec::new() };
+        attach(&mut site, switch(0), &own);
+        attach(&mut site, host(0), &[held(&record, "r0")]);
+        assert_eq!(site.state(id), GroupState::Ready);
+        let actions = attach(&mut site, host(1), &[held(&record, "r1")]);
+        assert!(
+            told(&actions)
+                .iter()
+                .any(|(node, told)| node == "r0" && matches!(told, Instruction::Suspend { .. }))
+        );
+    }
+}
+
+#[test]
 fn a_lease_that_nobody_renews_ends_the_group_and_one_that_is_renewed_does_not() {
     let mut site = site();
     let wanted = GroupRequest { lease: Some(Duration::from_secs(10)), ..request(2, "epic-2") };
