@@ -161,6 +161,9 @@ class Play:
         for job in self.jobs:
             job.hold_down(name, begins)
 
+    # There is one version to play it with.
+    upgrade = kill
+
     def power_off(self, name: str, begins: bool) -> None:
         # First the links: what the kernel says of dead processes is heard by nobody.
         self.machines.power(name, begins)

@@ -407,21 +407,14 @@ impl NodeArguments {
         };
         Ok(ProcessOptions {
             description: NodeDescription {
-                name: self.name,
                 role,
-                address,
-                share: 0,
                 cores,
                 encapsulation: encapsulation(&transport),
-                designs: designs.map(|design| design.name().to_owned()).collect(),
-                max_endpoints: 4096,
-                queue_pairs: Vec::new(),
                 memory,
-                memory_unit: ByteCount::new(1),
-                one_group_a_port: false,
-                max_fan_in: None,
                 links: self.neighbours.iter().map(link).collect(),
-            },
+                ..NodeDescription::host(self.name, address, 4096)
+            }
+            .offering(designs),
             control: ClientConfig {
                 patience: self.patience.unwrap_or(self.manager.patience()),
                 ..self.identity_options.client()?

@@ -48,6 +48,7 @@ pub(crate) fn encode_node(node: &NodeDescription) -> proto::NodeDescription {
         core_addresses: node.cores.iter().map(ToString::to_string).collect(),
         encapsulation: encapsulation.into(),
         designs: node.designs.iter().cloned().collect(),
+        versions: node.versions.iter().map(encode_version).collect(),
         max_endpoints: node.max_endpoints,
         queue_pairs: node.queue_pairs.iter().map(|qp| qp.value()).collect(),
         memory_bytes: node.memory.bytes(),
@@ -56,6 +57,10 @@ pub(crate) fn encode_node(node: &NodeDescription) -> proto::NodeDescription {
         max_fan_in: node.max_fan_in.map_or(0, u32::from),
         links: node.links.iter().map(encode_link).collect(),
     }
+}
+
+fn encode_version((design, version): (&String, &u32)) -> proto::DesignVersion {
+    proto::DesignVersion { design: design.clone(), version: *version }
 }
 
 pub(crate) fn encode_link(link: &LinkReport) -> proto::LinkReport {
@@ -130,6 +135,7 @@ pub(crate) fn decode_node(node: proto::NodeDescription) -> Decoded<NodeDescripti
         cores: each(node.core_addresses, |core| address("core_addresses", &core))?,
         encapsulation,
         designs: node.designs.into_iter().collect(),
+        versions: node.versions.into_iter().map(|known| (known.design, known.version)).collect(),
         max_endpoints: node.max_endpoints,
         queue_pairs: each(node.queue_pairs, |number| queue_pair("queue_pairs", number))?,
         memory: ByteCount::new(node.memory_bytes),
@@ -558,6 +564,10 @@ fn encode_fallback(fallback: &Fallback) -> proto::Fallback {
             let (design, members, switches) = (design.clone(), members.clone(), switches.clone());
             ("", Lack::Draining(proto::Draining { design, members, switches }), &[][..])
         }
+        Fallback::OtherVersion { design, version, nodes } => {
+            let (design, nodes) = (design.clone(), nodes.clone());
+            ("", Lack::OtherVersion(proto::OtherVersion { design, version: *version, nodes }), &[][..])
+        }
         Fallback::NoTree { design, policy, members, holders } => {
             let (design, policy, members) = (design.clone(), policy.clone(), members.clone());
             ("", Lack::Tree(proto::NoTree { design, policy, members }), &holders[..])
@@ -606,6 +616,9 @@ fn decode_fallback(fallback: proto::Fallback) -> Decoded<Fallback> {
         }
         Lack::Draining(proto::Draining { design, members, switches }) => {
             Fallback::Draining { design, members, switches }
+        }
+        Lack::OtherVersion(proto::OtherVersion { design, version, nodes }) => {
+            Fallback::OtherVersion { design, version, nodes }
         }
         Lack::Tree(proto::NoTree { design, policy, members }) => {
             Fallback::NoTree { design, policy, members, holders }

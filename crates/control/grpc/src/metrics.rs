@@ -39,6 +39,7 @@ impl ManagerMetrics {
             Fallback::GroupQuota { .. } => "group_quota",
             Fallback::MemoryQuota { .. } => "memory_quota",
             Fallback::Draining { .. } => "draining",
+            Fallback::OtherVersion { .. } => "other_version",
             Fallback::NoTree { .. } => "no_tree",
         };
         let switch = switch_of(lack).unwrap_or_default().to_owned();

@@ -208,6 +208,7 @@ pub(crate) fn switch_of(lack: &Fallback) -> Option<&str> {
         Fallback::GroupQuota { .. }
         | Fallback::MemoryQuota { .. }
         | Fallback::Draining { .. }
+        | Fallback::OtherVersion { .. }
         | Fallback::NoTree { .. } => None,
     }
 }

@@ -11,7 +11,9 @@ use crate::{Identity, convert, proto};
 use proto::ask_group_request::Group as Wanted;
 use proto::control_server::Control;
 use quincunx_collective::GroupId;
-use quincunx_control::{AttachError, CableReport, GroupRequest, InitGroupError, Report, ReportError, Role};
+use quincunx_control::{
+    AttachError, CableReport, Fallback, GroupRequest, InitGroupError, Report, ReportError, Role,
+};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -792,7 +794,8 @@ fn init_code(error: &InitGroupError) -> Code {
         InitGroupError::MissingMember { .. } => Code::NotFound,
         InitGroupError::NoSwitch { .. }
         | InitGroupError::MixedFamilies { .. }
-        | InitGroupError::MixedEncapsulation { .. } => Code::FailedPrecondition,
+        | InitGroupError::MixedEncapsulation { .. }
+        | InitGroupError::NoRoom(Fallback::OtherVersion { .. }) => Code::FailedPrecondition,
         InitGroupError::HostEndpoints { .. } | InitGroupError::NoRoom(_) => Code::ResourceExhausted,
         InitGroupError::Failed(_) | InitGroupError::Destroyed => Code::Aborted,
     }

@@ -265,6 +265,19 @@ pub enum Fallback {
         /// Switches that run the design, and drain.
         switches: Vec<String>,
     },
+    /// Members, or the switches that could do it, have another version of the design than the manager, as in an upgrade.
+    #[error(
+        "expected version {version} of the parameters of {design} at {}, found another; run one version everywhere, `quincunx doctor` shows who is behind",
+        quoted(nodes)
+    )]
+    OtherVersion {
+        /// The design.
+        design: String,
+        /// The manager's version of it.
+        version: u32,
+        /// Those with another one.
+        nodes: Vec<String>,
+    },
     /// No tree reaches all members.
     #[error(
         "expected a tree of switches that run {design} to reach {}, found none by policy {policy}{}; {REMEDY_TREE}",

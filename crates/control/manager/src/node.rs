@@ -1,11 +1,12 @@
 //! What a node says of itself when it attaches (EPIC 3.3.1, bootup).
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::IpAddr;
 use core::ops::RangeInclusive;
+use quincunx_design::AnyDesign;
 use quincunx_units::{BitRate, ByteCount};
 use quincunx_wire::{MAX_QPN, QpNumber};
 
@@ -60,6 +61,8 @@ pub struct NodeDescription {
     pub encapsulation: Encapsulation,
     /// The designs that a switch can run, by name; empty for a host.
     pub designs: BTreeSet<String>,
+    /// The version of each design's parameters that its program has; of those that it does not tell nothing is known.
+    pub versions: BTreeMap<String, u32>,
     /// How many queue pairs it can have at once.
     pub max_endpoints: u32,
     /// The queue pairs that it has, where a NIC or the kernel chooses their numbers; empty if it makes them with any number.
@@ -87,6 +90,7 @@ impl NodeDescription {
             cores: Vec::new(),
             encapsulation: Encapsulation::Udp,
             designs: BTreeSet::new(),
+            versions: BTreeMap::new(),
             max_endpoints,
             queue_pairs: Vec::new(),
             memory: ByteCount::new(0),
@@ -95,6 +99,21 @@ impl NodeDescription {
             max_fan_in: None,
             links: Vec::new(),
         }
+    }
+
+    /// The same node, with these designs as its program has them.
+    #[must_use]
+    pub fn offering(mut self, designs: impl IntoIterator<Item = &'static dyn AnyDesign>) -> Self {
+        for design in designs {
+            self.designs.insert(design.name().to_string());
+            self.versions.insert(design.name().to_string(), design.about().version);
+        }
+        self
+    }
+
+    /// Whether it may have the manager's version of a design.
+    pub fn may_run(&self, design: &dyn AnyDesign) -> bool {
+        self.versions.get(design.name()).is_none_or(|version| *version == design.about().version)
     }
 
     /// The addresses of its data plane, one a core.

@@ -108,21 +108,10 @@ impl Endpoint {
         let designs = catalog.above_queue_pairs().filter(|design| design.about().framing == Framing::RoceV2);
         let process = ProcessOptions {
             description: NodeDescription {
-                name: options.node(options.rank),
-                role: Role::Host,
-                address,
-                share: 0,
-                cores: Vec::new(),
                 encapsulation: encapsulation(&transport),
-                designs: designs.map(|design| design.name().to_owned()).collect(),
-                max_endpoints: 4096,
-                queue_pairs: Vec::new(),
-                memory: ByteCount::new(0),
-                memory_unit: ByteCount::new(1),
-                one_group_a_port: false,
-                max_fan_in: None,
-                links: Vec::new(),
-            },
+                ..NodeDescription::host(options.node(options.rank), address, 4096)
+            }
+            .offering(designs),
             manager: options.manager.clone(),
             control,
             framing: Framing::RoceV2,

@@ -82,7 +82,7 @@ impl Settings {
     /// # Errors
     /// If there is a key that the design does not have, or a value is of another kind, or refused.
     pub fn get<T: Params>(&self) -> Result<T, Refusal> {
-        let params = match serde_json::from_value::<T>(Value::Object(self.0.clone())) {
+        let params = match T::deserialize(&self.0) {
             Ok(params) if Self::of(&params).has_all_of(self) => params,
             // One value after the other: that names the key.
             _ => self.rebuild()?,
@@ -101,7 +101,7 @@ impl Settings {
         for (key, value) in self.flat() {
             known.set::<T>(&key, &value)?;
         }
-        serde_json::from_value(Value::Object(known.0)).map_err(|error| Refusal::of(&error))
+        T::deserialize(&known.0).map_err(|error| Refusal::of(&error))
     }
 
     /// Sets a key that there is. The type is that of the design's field.
@@ -126,8 +126,8 @@ impl Settings {
         }
         let mut changed = self.0.clone();
         *find(&mut changed, key).expect("the key is there") = value.clone();
-        let params: T = serde_json::from_value(Value::Object(changed))
-            .map_err(|error| Refusal::from(in_our_order(&error.to_string(), key)))?;
+        let params =
+            T::deserialize(&changed).map_err(|error| Refusal::from(in_our_order(&error.to_string(), key)))?;
         let Self(mut set) = Self::of(&params);
         set.retain(|table, _| self.0.contains_key(table));
         self.0 = set;

@@ -127,8 +127,27 @@ pub fn generate(seed: u64, lasts: Duration, catalog: Catalog) -> Plan {
             differs_in: Difference::ALL[apart.below(Difference::ALL.len() as u64) as usize],
         });
     }
+    if apart.hits(4) {
+        upgrade(&mut apart, &mut plan, lasts);
+    }
     plan.faults.sort_by_key(|fault| fault.at);
     plan
+}
+
+/// Some of the nodes run the program of the version before, until they are upgraded, one after the other.
+fn upgrade(draws: &mut Draws, plan: &mut Plan, lasts: Duration) {
+    let nodes: Vec<String> = names(plan).into_iter().filter(|name| name.starts_with(['h', 's'])).collect();
+    let few = Duration::from_secs(2);
+    for _ in 0..draws.between(1, 4) {
+        let name = one_of(draws, &nodes, "hss");
+        let at = Duration::from_secs(1) + draws.time(Duration::ZERO, lasts);
+        let lasts =
+            draws.time(Duration::from_millis(50), few).min(plan.calm_at - Duration::from_millis(1) - at);
+        let is_first = !plan.faults.iter().any(|fault| fault.kind == FaultKind::Upgrade(name.clone()));
+        if is_first {
+            plan.faults.push(Fault { at, lasts, kind: FaultKind::Upgrade(name), moment: None });
+        }
+    }
 }
 
 /// All machines.

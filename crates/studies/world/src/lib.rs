@@ -36,6 +36,7 @@ mod shrink;
 mod store;
 mod story;
 mod switch;
+mod version;
 mod world;
 
 pub use coverage::Coverage;

@@ -199,6 +199,8 @@ pub enum FaultKind {
     Part([String; 2]),
     /// A process is killed. Its connections end; what it had in memory is gone.
     Kill(String),
+    /// A node runs the program of the version before, which is killed then; this version's is started in its place.
+    Upgrade(String),
     /// A machine loses its power: nobody is told.
     PowerOff(String),
     /// A process is stopped, and goes on.
@@ -226,6 +228,7 @@ impl FaultKind {
             Self::Mute(_) => "mute",
             Self::Part(_) => "part",
             Self::Kill(_) => "kill",
+            Self::Upgrade(_) => "upgrade",
             Self::PowerOff(_) => "power-off",
             Self::Pause(_) => "pause",
             Self::FullStore => "full-store",

@@ -5,6 +5,7 @@ use crate::client::Client;
 use crate::effects::{Answers, Effects, OwnedFrame, PORT, TimerName};
 use crate::planted::Planted;
 use crate::switch::mutation_of;
+use crate::version::VersionBefore;
 use quincunx_collective::{GroupId, Numbers, Payload};
 use quincunx_control::{Instruction, Mutation, ProbePaths, Progress, Report};
 use quincunx_control_grpc::CallRecord;
@@ -28,12 +29,19 @@ pub(crate) struct WorldPorts {
     /// What `now` counts from: `Rank` has times of the standard library, of which only differences count.
     base: std::time::Instant,
     planted: Planted,
+    before: Option<VersionBefore>,
     /// Collectives that were complete when the rank was last suspended.
     complete: Cell<u64>,
 }
 
 impl WorldPorts {
-    pub(crate) fn new(catalog: Catalog, client: Client, base: std::time::Instant, planted: Planted) -> Self {
+    pub(crate) fn new(
+        catalog: Catalog,
+        client: Client,
+        base: std::time::Instant,
+        planted: Planted,
+        before: Option<VersionBefore>,
+    ) -> Self {
         let Ok(host) = Host::<Numbers>::new(());
         Self {
             catalog,
@@ -44,6 +52,7 @@ impl WorldPorts {
             now: Instant::ZERO,
             base,
             planted,
+            before,
             complete: Cell::new(0),
         }
     }
@@ -77,6 +86,8 @@ impl RankPorts for WorldPorts {
     }
 
     fn install(&mut self, context: &GroupContext) -> Result<Result<(), Refusal>, RuntimeError> {
+        let seen = self.before.map(|before| before.sees(context));
+        let context = seen.as_ref().unwrap_or(context);
         let prepared = self.catalog.find(&context.design, context.fabric).and_then(|design| {
             let Some(among_hosts) = context.contention.as_ref().and_then(|with| with.fallback.as_ref())
             else {

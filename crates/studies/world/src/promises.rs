@@ -81,7 +81,10 @@ pub(crate) struct Disturbance {
 }
 
 /// How long after a disturbance groups may end for it.
-const AFTERMATH: Duration = Duration::from_secs(45);
+pub(crate) const AFTERMATH: Duration = Duration::from_secs(15);
+
+/// The same where ranks go on: whoever gives a neighbour up for a disturbance has done so by then.
+const LAST_TRIES: Duration = Duration::from_secs(4);
 
 /// What ranks hear that call different collectives.
 const DISAGREE: &str = "to call the same collective";
@@ -154,22 +157,24 @@ impl Checker {
         self.as_asked.get(&job).is_some_and(|(_, last)| *last >= since)
     }
 
-    /// Whether one of these machines was disturbed in that time, or lately before.
-    fn was_disturbed(&self, machines: &BTreeSet<String>, since: Instant, now: Instant) -> bool {
+    /// Whether one of these machines was disturbed in that time, or so long before.
+    fn was_disturbed(
+        &self,
+        machines: &BTreeSet<String>,
+        [since, now]: [Instant; 2],
+        before: Duration,
+    ) -> bool {
         self.disturbances.iter().any(|disturbance| {
             let begins = disturbance.from <= now;
-            let ends = disturbance.to.is_none_or(|to| to + AFTERMATH >= since);
+            let ends = disturbance.to.is_none_or(|to| to + before >= since);
             let meets = disturbance.machines.as_ref().is_none_or(|own| !own.is_disjoint(machines));
             begins && ends && meets
         })
     }
 
-    /// Whether anything at all has befallen anybody lately.
-    fn was_any_disturbed(&self, now: Instant) -> bool {
-        let lately = |disturbance: &Disturbance| {
-            disturbance.from <= now && disturbance.to.is_none_or(|to| to + AFTERMATH >= now)
-        };
-        self.disturbances.iter().any(lately)
+    /// The hosts of a job, and all switches.
+    fn reached_by(&self, job: usize) -> BTreeSet<String> {
+        self.jobs[job].union(&self.switches).cloned().collect()
     }
 
     /// The process on a machine is gone: what it was in it does not hear the end of.
@@ -241,16 +246,19 @@ impl Checker {
                 if let Some(member) = entry.members.get_mut(rank) {
                     (member.is_over, member.has_failed) = (true, true);
                 }
-                if *is_late && !self.was_disturbed(&machines, since, now) {
+                if *is_late && !self.was_disturbed(&machines, [since, now], AFTERMATH) {
                     let what = format!(
                         "{name} has waited in group {group} until its deadline, and nothing had befallen it"
                     );
                     self.violate(Promise::Answered, now, what);
                 }
-                let machines = machines.iter().cloned().chain(self.switches.iter().cloned()).collect();
+                let machines = self.reached_by(self.groups[group].job);
                 let says_so = reason.contains(DISAGREE);
                 let is_mistaken = self.groups[group].mistaken.is_some();
-                if self.is_fair && !(is_mistaken && says_so) && !self.was_disturbed(&machines, since, now) {
+                if self.is_fair
+                    && !(is_mistaken && says_so)
+                    && !self.was_disturbed(&machines, [since, now], AFTERMATH)
+                {
                     let why = if is_mistaken {
                         "ranks call different collectives"
                     } else {
@@ -305,16 +313,17 @@ impl Checker {
                         .groups
                         .values()
                         .any(|own| own.mistaken.is_some() && self.jobs[own.job].is_subset(nodes));
-                if is_news && !is_mistaken && !self.was_disturbed(nodes, Instant::ZERO.max(before(now)), now)
-                {
+                if is_news && !is_mistaken && !self.was_disturbed(nodes, [now, now], AFTERMATH) {
                     let what = format!("group {group} ends, and nothing had befallen it: {reason}");
                     self.violate(Promise::Untouched, now, what);
                 }
             }
             Fact::Recreated { group, reason, .. } => {
-                if self.is_fair && !self.was_any_disturbed(now) {
+                let Some(entry) = self.groups.get(group) else { return };
+                let machines = self.reached_by(entry.job);
+                if self.is_fair && !self.was_disturbed(&machines, [now, now], LAST_TRIES) {
                     let what = format!(
-                        "{name} goes on in group {group}, made anew, and nothing had befallen anybody: {reason}"
+                        "{name} goes on in group {group}, made anew, and nothing had befallen it: {reason}"
                     );
                     self.violate(Promise::Untouched, now, what);
                 }
@@ -344,7 +353,7 @@ impl Checker {
                 .find(|(_, member)| member.delivered == member.wants && !member.has_failed);
             if let (Some((without, _)), Some((with, _))) = (lacks, alone)
                 && !group.is_known_lost
-                && !self.was_disturbed(&self.jobs[group.job], group.since, now)
+                && !self.was_disturbed(&self.jobs[group.job], [group.since, now], AFTERMATH)
             {
                 let what = format!(
                     "rank {with} of job {} has all results of group {id}, rank {without} has an error",
@@ -362,10 +371,4 @@ impl Checker {
     pub(crate) fn in_memory(&self) -> impl Iterator<Item = (Place, GroupId)> {
         self.memory.iter().flat_map(|(place, held)| held.keys().map(|group| (*place, *group)))
     }
-}
-
-/// Some time before.
-fn before(now: Instant) -> Instant {
-    let picos = now.as_picos().saturating_sub(AFTERMATH.as_picos());
-    Instant::from_picos(picos)
 }

@@ -4,6 +4,7 @@
 use crate::client::Client;
 use crate::effects::{Answers, Effects, OwnedFrame, PORT, TimerName};
 use crate::facts::Fact;
+use crate::version::VersionBefore;
 use quincunx_collective::{GroupId, Numbers, Payload};
 use quincunx_control::memory::Region;
 use quincunx_control::{Instruction, LinkReport, Report};
@@ -30,10 +31,17 @@ pub(crate) struct SwitchProcess {
     links: Vec<LinkReport>,
     told: Vec<LinkReport>,
     design_mutation: Option<&'static str>,
+    before: Option<VersionBefore>,
 }
 
 impl SwitchProcess {
-    pub(crate) fn new(catalog: Catalog, client: Client, links: Vec<LinkReport>, broken: Broken) -> Self {
+    pub(crate) fn new(
+        catalog: Catalog,
+        client: Client,
+        links: Vec<LinkReport>,
+        broken: Broken,
+        before: Option<VersionBefore>,
+    ) -> Self {
         let Ok(engine) = Switch::<Numbers>::new(());
         let engine = match broken.node.map(|mutation| Node::Switch(engine.clone()).breaking(mutation)) {
             Some(Node::Switch(broken)) => broken,
@@ -48,6 +56,7 @@ impl SwitchProcess {
             told: links.clone(),
             links,
             design_mutation: broken.design,
+            before,
         }
     }
 
@@ -131,6 +140,8 @@ impl SwitchProcess {
     }
 
     fn install(&mut self, context: &GroupContext, out: &mut Effects) -> Result<(), Refusal> {
+        let seen = self.before.map(|before| before.sees(context));
+        let context = seen.as_ref().unwrap_or(context);
         let design = self.catalog.find(&context.design, context.fabric)?;
         let channels = context.in_channels()?;
         self.installed.insert(context.group, channels.clone());

@@ -192,6 +192,7 @@ proptest! {
         (ip, share, max_endpoints, memory) in any::<(IpAddr, u8, u32, u64)>(),
         cores in prop::collection::vec(any::<IpAddr>(), 0..3),
         designs in prop::collection::btree_set("\\PC{0,8}", 0..3),
+        versions in prop::collection::btree_map("\\PC{0,8}", any::<u32>(), 0..3),
         (memory_unit, one_group_a_port, max_fan_in) in (1u64.., any::<bool>(), any::<u16>()),
         links in prop::collection::vec(("\\PC{0,8}", 1u16.., any::<u64>()), 0..3),
         queue_pairs in prop::collection::vec(0..1_u32 << 24, 0..3),
@@ -208,6 +209,7 @@ proptest! {
             cores,
             encapsulation,
             designs,
+            versions,
             memory,
             memory_unit: ByteCount::new(memory_unit),
             one_group_a_port,
@@ -296,6 +298,7 @@ fn every_group_summary_arrives_as_it_was_sent() {
             members: members.clone(),
             switches: vec![text("s")],
         }),
+        Some(Fallback::OtherVersion { design: design.clone(), version: 5, nodes: vec![text("s")] }),
         Some(Fallback::NoTree { design, policy, members, holders }),
     ];
     let suspended = GroupState::Suspended(failure.clone());

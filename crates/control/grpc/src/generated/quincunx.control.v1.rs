@@ -21,6 +21,9 @@ pub struct NodeDescription {
     /// The designs that a switch can run, by name; empty for a host.
     #[prost(string, repeated, tag = "7")]
     pub designs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// What its program has of the parameters of designs; of others nothing is known.
+    #[prost(message, repeated, tag = "16")]
+    pub versions: ::prost::alloc::vec::Vec<DesignVersion>,
     /// Queue pairs that the node can have at once.
     #[prost(uint32, tag = "5")]
     pub max_endpoints: u32,
@@ -42,6 +45,14 @@ pub struct NodeDescription {
     /// None if the node does not know them.
     #[prost(message, repeated, tag = "12")]
     pub links: ::prost::alloc::vec::Vec<LinkReport>,
+}
+/// The version of a design's parameters.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DesignVersion {
+    #[prost(string, tag = "1")]
+    pub design: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "2")]
+    pub version: u32,
 }
 /// A link, as the node at one end reports it.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -711,7 +722,7 @@ pub struct Fallback {
     /// Who has what is lacking.
     #[prost(message, repeated, tag = "7")]
     pub claims: ::prost::alloc::vec::Vec<Claim>,
-    #[prost(oneof = "fallback::Lack", tags = "2, 3, 4, 5, 6, 8, 9, 10")]
+    #[prost(oneof = "fallback::Lack", tags = "2, 3, 4, 5, 6, 8, 9, 10, 11")]
     pub lack: ::core::option::Option<fallback::Lack>,
 }
 /// Nested message and enum types in `Fallback`.
@@ -734,6 +745,8 @@ pub mod fallback {
         MemoryQuota(super::MemoryQuota),
         #[prost(message, tag = "10")]
         Draining(super::Draining),
+        #[prost(message, tag = "11")]
+        OtherVersion(super::OtherVersion),
     }
 }
 /// What a group has of something that another one lacks.
@@ -817,6 +830,17 @@ pub struct Draining {
     pub members: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(string, repeated, tag = "3")]
     pub switches: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Members, or the switches that could do it, have another version of the design than the manager.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OtherVersion {
+    #[prost(string, tag = "1")]
+    pub design: ::prost::alloc::string::String,
+    /// The manager's.
+    #[prost(uint32, tag = "2")]
+    pub version: u32,
+    #[prost(string, repeated, tag = "3")]
+    pub nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// What a group holds of a node.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

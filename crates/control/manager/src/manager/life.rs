@@ -485,7 +485,9 @@ impl Manager {
             | Fallback::NoTree { holders, .. }
             | Fallback::GroupQuota { holders, .. }
             | Fallback::MemoryQuota { holders, .. } => (None, holders),
-            Fallback::FanIn { .. } | Fallback::Draining { .. } => return false,
+            Fallback::FanIn { .. } | Fallback::Draining { .. } | Fallback::OtherVersion { .. } => {
+                return false;
+            }
         };
         let leaves = |ending: &Ending| switch.is_some_and(|switch| ending.waiting.contains(switch));
         let goes = |group| self.groups.get(&group).is_some_and(|entry| !entry.released.is_empty());

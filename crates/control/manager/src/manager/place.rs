@@ -26,6 +26,11 @@ impl Manager {
         ranks: u16,
     ) -> Result<(Planned, Option<Fallback>), InitGroupError> {
         let design = self.catalog.find(&wanted.design, wanted.fabric())?;
+        let members = wanted.members.iter().filter_map(|name| self.nodes.get(name));
+        let others = of_another_version(design, members);
+        if !others.is_empty() {
+            return self.fall_back(design, wanted, ranks, other_version(design, others));
+        }
         let ours = design.about().version;
         if ours != wanted.version {
             let theirs = ("the program that asks", wanted.version);
@@ -112,20 +117,24 @@ impl Manager {
         let drains = |node: &&NodeDescription| self.nodes.drains(&node.name);
         let draining: Vec<String> =
             self.nodes.iter().filter(can).filter(drains).map(|node| node.name.clone()).collect();
+        let others = of_another_version(design, self.nodes.iter().filter(can));
         let able: BTreeSet<MapNode> = self
             .nodes
             .iter()
             .filter(can)
-            .filter(|node| !drains(node))
+            .filter(|node| !drains(node) && node.may_run(design))
             .filter_map(|node| self.map.find(&node.name))
             .collect();
-        let drained = |members: &[String]| Fallback::Draining {
-            design: design.name().to_string(),
-            members: members.to_vec(),
-            switches: draining.clone(),
+        // Those that a group passes by, if it is for them that there is no tree.
+        let passed_by = |members: &[String]| {
+            let (design_name, switches) = (design.name().to_string(), draining.clone());
+            if !switches.is_empty() {
+                return Some(Fallback::Draining { design: design_name, members: members.to_vec(), switches });
+            }
+            (!others.is_empty()).then(|| other_version(design, others.clone()))
         };
         if able.is_empty() {
-            return Err((!draining.is_empty()).then(|| drained(&wanted.members)));
+            return Err(passed_by(&wanted.members));
         }
         let policy = self.config.policy;
         let memory = |place: MapNode| match able.contains(&place) {
@@ -160,12 +169,14 @@ impl Manager {
         let in_the_way = match at_members.is_empty() {
             false => at_members,
             // Nobody is in the way there.
-            true if !draining.is_empty() => {
+            true => {
                 let lost: Vec<String> =
                     lost.iter().map(|&member| self.map.name(member).to_string()).collect();
-                return Err(Some(drained(&lost)));
+                if let Some(lack) = passed_by(&lost) {
+                    return Err(Some(lack));
+                }
+                self.map.links().filter(taken).flat_map(|link| self.map.trees(link)).copied().collect()
             }
-            true => self.map.links().filter(taken).flat_map(|link| self.map.trees(link)).copied().collect(),
         };
         Err(Some(Fallback::NoTree {
             design: design.name().to_string(),
@@ -327,6 +338,10 @@ impl Manager {
         if design.about().framing != asked.about().framing {
             return Err(InitGroupError::NoRoom(lack));
         }
+        let members = wanted.members.iter().filter_map(|name| self.nodes.get(name));
+        if !of_another_version(design, members).is_empty() {
+            return Err(InitGroupError::NoRoom(lack));
+        }
         let mut settings = design.defaults();
         for (key, value) in wanted.settings.flat() {
             if settings.has(&key) {
@@ -339,6 +354,18 @@ impl Manager {
         }
         Ok((among_hosts(design, settings, plan), Some(lack)))
     }
+}
+
+/// Those whose program has another version of a design than this manager, by name.
+fn of_another_version<'a>(
+    design: &dyn AnyDesign,
+    nodes: impl Iterator<Item = &'a NodeDescription>,
+) -> Vec<String> {
+    nodes.filter(|node| !node.may_run(design)).map(|node| node.name.clone()).collect()
+}
+
+fn other_version(design: &dyn AnyDesign, nodes: Vec<String>) -> Fallback {
+    Fallback::OtherVersion { design: design.name().to_string(), version: design.about().version, nodes }
 }
 
 fn among_hosts(design: &'static dyn AnyDesign, settings: Settings, plan: Plan) -> Planned {

@@ -15,3 +15,4 @@ mod policies;
 mod recreate;
 mod release;
 mod site;
+mod versions;

@@ -8,7 +8,7 @@ use quincunx_control::{
 };
 use quincunx_units::{BitRate, ByteCount};
 
-fn by(name: &str) -> ManagerConfig {
+pub(crate) fn by(name: &str) -> ManagerConfig {
     ManagerConfig { policy: policy::find(name).unwrap(), ..config() }
 }
 
@@ -17,7 +17,7 @@ fn link(neighbour: String, rate: Option<u64>) -> LinkReport {
 }
 
 /// Two leaves with two hosts each, joined by two spines: s0 and s1 are leaves, s2 and s3 spines.
-fn clos() -> Vec<NodeDescription> {
+pub(crate) fn clos() -> Vec<NodeDescription> {
     let leaf = |leaf: u8| {
         let links = [format!("r{}", leaf * 2), format!("r{}", leaf * 2 + 1), "s2".into(), "s3".into()];
         NodeDescription { links: links.map(|name| link(name, None)).into(), ..switch(leaf) }
@@ -25,13 +25,13 @@ fn clos() -> Vec<NodeDescription> {
     [leaf(0), leaf(1), switch(2), switch(3), host(0), host(1), host(2), host(3)].into()
 }
 
-fn of(members: &[u8], design: &str) -> GroupRequest {
+pub(crate) fn of(members: &[u8], design: &str) -> GroupRequest {
     let names = members.iter().map(|member| format!("r{member}")).collect();
     GroupRequest { members: names, ..request(members.len() as u16, design) }
 }
 
 /// The switches that a group gets, the root first.
-fn switches(site: &mut Site, wanted: &GroupRequest) -> Vec<String> {
+pub(crate) fn switches(site: &mut Site, wanted: &GroupRequest) -> Vec<String> {
     let group = site.init(wanted);
     site.summary(group).switches.into_iter().map(|holding| holding.node).collect()
 }

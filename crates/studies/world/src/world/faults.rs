@@ -6,6 +6,7 @@ use crate::fabric::{Kind, Place};
 use crate::facts::Fact;
 use crate::machine::Process;
 use crate::plan::{Fault, FaultKind, Moment};
+use crate::promises::AFTERMATH;
 use quincunx_units::{Duration, Instant};
 use std::collections::BTreeSet;
 
@@ -22,9 +23,18 @@ impl World {
         let is_harmless = |kind: &FaultKind| matches!(kind, FaultKind::Stranger(_));
         let lately = |(number, begun): (&usize, &Instant)| {
             let fault = &self.plan.faults[*number];
-            !is_harmless(&fault.kind) && *begun + fault.lasts + Duration::from_secs(45) >= self.now
+            !is_harmless(&fault.kind) && *begun + fault.lasts + AFTERMATH >= self.now
         };
         self.begun.iter().any(lately)
+    }
+
+    /// Whether a node still runs the program of the version before.
+    pub(super) fn is_behind(&self, place: Place) -> bool {
+        let name = self.fabric.name(place);
+        self.plan.faults.iter().enumerate().any(|(number, fault)| {
+            matches!(&fault.kind, FaultKind::Upgrade(node) if node == name)
+                && !self.begun.contains_key(&number)
+        })
     }
 
     /// Whose groups may suffer from it; none: everybody's.
@@ -41,6 +51,7 @@ impl World {
             FaultKind::Isolate(name)
             | FaultKind::Mute(name)
             | FaultKind::Kill(name)
+            | FaultKind::Upgrade(name)
             | FaultKind::Pause(name) => {
                 let kind = self.fabric.find(name).map(|place| self.fabric.kind(place));
                 let is_node = matches!(kind, Some(Kind::Host(_) | Kind::Switch(_)));
@@ -54,7 +65,9 @@ impl World {
                 if is_node { Some(BTreeSet::from([name.clone()])) } else { of_two.then(BTreeSet::new) }
             }
             FaultKind::PowerOff(name) => is_host(name).then(|| BTreeSet::from([name.clone()])),
-            FaultKind::FullStore | FaultKind::SlowStore => is_short.then(BTreeSet::new),
+            FaultKind::FullStore => is_short.then(BTreeSet::new),
+            // What it is asked meanwhile it answers late, however short that is.
+            FaultKind::SlowStore => None,
             FaultKind::TornWrite { .. } | FaultKind::Stranger(_) => Some(BTreeSet::new()),
         }
     }
@@ -138,7 +151,7 @@ impl World {
                     self.review();
                 }
             }
-            FaultKind::Kill(name) => {
+            FaultKind::Kill(name) | FaultKind::Upgrade(name) => {
                 if let Some(place) = place(self, name) {
                     self.bring_down(place, begins);
                 }

@@ -11,6 +11,7 @@ use crate::promises::Promise;
 use crate::rank::{Application, RankProcess};
 use crate::settings;
 use crate::switch::{Broken, SwitchProcess};
+use crate::version::VersionBefore;
 use quincunx_control::{GroupRequest, LinkReport, ManagerConfig, NodeDescription, Role, policy};
 use quincunx_design::FabricKind;
 use quincunx_units::{ByteCount, Duration};
@@ -62,10 +63,13 @@ impl World {
         // A process that starts takes its links to be up, until it has looked.
         let up = |link: LinkReport| LinkReport { parallel_links: 1, ..link };
         let links = self.links_of(place).into_iter().map(up).collect();
+        let mut host = host.offering(self.catalog.above_queue_pairs());
+        if let Some(before) = self.version_before(place) {
+            host.versions.iter_mut().for_each(|(design, version)| *version = before.of(design, *version));
+        }
         match self.fabric.kind(place) {
             Kind::Switch(_) => NodeDescription {
                 role: Role::Switch,
-                designs: self.catalog.above_queue_pairs().map(|design| design.name().to_owned()).collect(),
                 memory: self.plan.memory,
                 memory_unit: ByteCount::new(64),
                 links,
@@ -73,6 +77,11 @@ impl World {
             },
             _ => NodeDescription { links, ..host },
         }
+    }
+
+    /// The version of a node's program, if it is not this one.
+    fn version_before(&self, place: Place) -> Option<VersionBefore> {
+        self.is_behind(place).then_some(VersionBefore { fallback: self.fallback })
     }
 
     /// A process starts on a machine, if it can.
@@ -89,6 +98,10 @@ impl World {
         };
         let managers = usize::from(self.plan.managers);
         let mutation = self.planted.control();
+        let before = self.version_before(place);
+        if before.is_some() {
+            self.coverage.meet("node of the version before starts");
+        }
         let process = match self.fabric.kind(place) {
             Kind::Store => return,
             Kind::Manager(_) => {
@@ -106,14 +119,14 @@ impl World {
                 let links = description.links.clone();
                 let client = Client::new(description, managers, mutation, &mut out);
                 let broken = Broken { node: self.planted.node(), design: self.planted.design() };
-                let mut switch = SwitchProcess::new(self.catalog, client, links, broken);
+                let mut switch = SwitchProcess::new(self.catalog, client, links, broken, before);
                 switch.set_links(self.links_of(place));
                 Process::Switch(Box::new(switch))
             }
             Kind::Host(_) => {
                 let Some(application) = self.application(place) else { return };
                 let client = Client::new(self.description(place), managers, mutation, &mut out);
-                let ports = WorldPorts::new(self.catalog, client, self.base, self.planted);
+                let ports = WorldPorts::new(self.catalog, client, self.base, self.planted, before);
                 let keys = u128::from(out.draw(u64::MAX)) << 32;
                 Process::Rank(Box::new(RankProcess::new(ports, application, keys, &mut out)))
             }
@@ -146,6 +159,10 @@ impl World {
             lease: plan.lease,
             owner: plan.tenant.clone(),
             ..GroupRequest::new(members, design, longest)
+        };
+        let wanted = match self.version_before(place) {
+            Some(before) => GroupRequest { version: before.of(&plan.design, wanted.version), ..wanted },
+            None => wanted,
         };
         Some(Application {
             job,

@@ -7,7 +7,7 @@ use quincunx_world::{Fault, FaultKind, JobPlan, Plan, StoreKind, Telling, Weathe
 use std::collections::BTreeMap;
 
 /// Two hosts at one switch, whose groups live for seconds.
-fn plan(faults: Vec<Fault>) -> Plan {
+pub(crate) fn plan(faults: Vec<Fault>) -> Plan {
     let (names, _) = designs(CATALOG);
     let job = JobPlan {
         tenant: "blue".to_owned(),
@@ -38,7 +38,7 @@ fn plan(faults: Vec<Fault>) -> Plan {
     }
 }
 
-fn fault(millis: [u64; 2], kind: FaultKind) -> Fault {
+pub(crate) fn fault(millis: [u64; 2], kind: FaultKind) -> Fault {
     let [at, lasts] = millis.map(Duration::from_millis);
     Fault { at, lasts, kind, moment: None }
 }

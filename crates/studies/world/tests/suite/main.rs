@@ -4,6 +4,7 @@ mod faults;
 mod planted;
 mod seeds;
 mod stories;
+mod upgrade;
 
 use quincunx_designs::{CATALOG, FALLBACK};
 use quincunx_world::Setup;

@@ -1,7 +1,6 @@
 //! What is told of nodes that say this or that: each fault is told, with the place where it is, and nothing else.
 
 use super::*;
-use quincunx_control::Encapsulation;
 use quincunx_control_grpc::FRAMES_OF_SIZE;
 
 const VERSION: &str = "1.2.3";
@@ -10,22 +9,7 @@ const VERSION: &str = "1.2.3";
 type Fault<T> = (&'static str, fn(&mut T));
 
 fn node(number: u8) -> Node {
-    let description = NodeDescription {
-        name: format!("n{number}"),
-        role: Role::Host,
-        address: [10, 0, 0, number].into(),
-        share: 0,
-        cores: Vec::new(),
-        encapsulation: Encapsulation::Udp,
-        designs: Default::default(),
-        max_endpoints: 1,
-        queue_pairs: Vec::new(),
-        memory: ByteCount::new(0),
-        memory_unit: ByteCount::new(1),
-        one_group_a_port: false,
-        max_fan_in: None,
-        links: Vec::new(),
-    };
+    let description = NodeDescription::host(format!("n{number}"), [10, 0, 0, number].into(), 1);
     let path = |peer: u32| PathCounts {
         peer,
         sizes: [FRAMES_OF_SIZE; PATH_SIZES.len()],
