@@ -127,6 +127,12 @@ pub fn generate(seed: u64, lasts: Duration, catalog: Catalog) -> Plan {
             differs_in: Difference::ALL[apart.below(Difference::ALL.len() as u64) as usize],
         });
     }
+    for job in &mut plan.jobs {
+        let design = catalog.named(&job.design).expect("it has just been drawn from the catalog");
+        if settings::tighten(&mut apart.0, design, &mut job.settings) {
+            job.elements = 100;
+        }
+    }
     if apart.hits(4) {
         upgrade(&mut apart, &mut plan, lasts);
     }

@@ -61,6 +61,27 @@ pub(crate) fn draw(draws: &mut SplitMix64, design: &dyn AnyDesign) -> Own {
     own
 }
 
+/// Of half of the jobs in several modes, windows of one message, for vectors of a packet or two: what a mode above hears of one below hangs on
+/// single frames then. Whether the job is one of these.
+pub(crate) fn tighten(draws: &mut SplitMix64, design: &dyn AnyDesign, own: &mut Own) -> bool {
+    let draw = draws.draw();
+    if !own.contains_key("group.modes") || !draw.is_multiple_of(2) {
+        return false;
+    }
+    let tight = [
+        ("group.window", json!(1)),
+        ("group.message", json!(1 + draw / 2 % 2)),
+        ("group.selective", json!((draw / 4).is_multiple_of(2))),
+    ];
+    let mut tightened = own.clone();
+    tightened.extend(tight.map(|(key, value)| (key.to_owned(), value)));
+    let goes = of(design, &tightened).is_ok_and(|all| design.plan(&all, &Placement::smallest()).is_ok());
+    if goes {
+        *own = tightened;
+    }
+    goes
+}
+
 /// All that a job's groups set.
 ///
 /// # Errors

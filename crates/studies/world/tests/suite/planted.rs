@@ -1,9 +1,10 @@
 //! Bugs that are planted are found. `quincunx check cluster --seeds 0..300 --mutate all` tries all of them.
 
 use crate::SETUP;
+use crate::faults::plan;
 use quincunx_designs::CATALOG;
 use quincunx_units::Duration;
-use quincunx_world::{Plan, Planted, Promise, Telling, Violation, generate, run, shrink};
+use quincunx_world::{JobPlan, Plan, Planted, Promise, Telling, Violation, Weather, generate, run, shrink};
 
 const LASTS: Duration = Duration::from_secs(20);
 
@@ -62,7 +63,7 @@ fn a_manager_that_speaks_before_a_change_is_kept_leaves_groups_behind() {
 #[test]
 fn jobs_set_keys_without_which_a_rule_changes_nothing() {
     // A Reduce that ranks confirm hides that a switch has freed its slots too soon.
-    first("reduce-recycled-by-completion", 60);
+    first("reduce-recycled-by-completion", 100);
 }
 
 #[test]
@@ -93,4 +94,41 @@ fn a_plan_that_fails_is_made_smaller_and_fails_alike() {
 fn what_is_no_planted_bug_is_refused_in_a_line() {
     let error = Planted::find(CATALOG, "never-heard-of").unwrap_err();
     assert!(error.contains("ends-at-first-release") && error.lines().count() == 1, "{error}");
+}
+
+#[test]
+fn rules_by_which_mode_iii_hears_of_mode_ii_s_results_show_where_windows_are_one_message() {
+    let found = |mutation: Option<&str>, selective: bool, message: u32, seed: u64| {
+        let mut plan = plan(Vec::new());
+        (plan.seed, plan.hosts, plan.spines) = (seed, vec![2, 2], 1);
+        plan.calm_at = Duration::from_secs(22);
+        plan.weather = Weather { loss: 19_000, ..Weather::default() };
+        let mut job = JobPlan {
+            hosts: vec![0, 1, 2, 3],
+            design: "epic-mixed".to_owned(),
+            elements: 100,
+            collectives: 40,
+            pause: Duration::ZERO,
+            think: Duration::from_micros(10),
+            ..plan.jobs[0].clone()
+        };
+        let own = [
+            ("group.modes", "II/III".into()),
+            ("group.window", 1.into()),
+            ("group.message", message.into()),
+            ("group.selective", selective.into()),
+        ];
+        job.settings = own.map(|(key, value)| (key.to_owned(), value)).into();
+        plan.jobs[0] = job;
+        plan.mutation = mutation.map(str::to_owned);
+        run(&plan, SETUP, Telling::Nothing).unwrap().violation
+    };
+    for (rule, selective, message, seed) in [
+        ("times-out-unheard", false, 1, 1),
+        ("covered-told-once", true, 1, 1),
+        ("passed-told-once", false, 2, 2),
+    ] {
+        assert_eq!(found(None, selective, message, seed), None, "{rule} is kept");
+        assert!(found(Some(rule), selective, message, seed).is_some(), "{rule} is broken");
+    }
 }
