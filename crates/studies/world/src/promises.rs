@@ -86,8 +86,10 @@ pub(crate) const AFTERMATH: Duration = Duration::from_secs(15);
 /// The same where ranks go on: whoever gives a neighbour up for a disturbance has done so by then.
 const LAST_TRIES: Duration = Duration::from_secs(4);
 
-/// What ranks hear that call different collectives.
-const DISAGREE: &str = "to call the same collective";
+/// Whether that is what ranks hear that call different collectives: of the manager, or where a neighbour found it.
+fn says_that_ranks_differ(reason: &str) -> bool {
+    ["to call the same collective", "call the same on all ranks"].iter().any(|words| reason.contains(words))
+}
 
 #[derive(Clone, Debug, Default)]
 struct Member {
@@ -172,6 +174,11 @@ impl Checker {
         })
     }
 
+    /// Whether anything had befallen anybody in that time, or lately before: a manager that is away asks no rank what it has called.
+    fn was_any_disturbed(&self, since: Instant) -> bool {
+        self.disturbances.iter().any(|disturbance| disturbance.to.is_none_or(|to| to + AFTERMATH >= since))
+    }
+
     /// The hosts of a job, and all switches.
     fn reached_by(&self, job: usize) -> BTreeSet<String> {
         self.jobs[job].union(&self.switches).cloned().collect()
@@ -253,10 +260,10 @@ impl Checker {
                     self.violate(Promise::Answered, now, what);
                 }
                 let machines = self.reached_by(self.groups[group].job);
-                let says_so = reason.contains(DISAGREE);
+                let says_so = says_that_ranks_differ(reason);
                 let is_mistaken = self.groups[group].mistaken.is_some();
                 if self.is_fair
-                    && !(is_mistaken && says_so)
+                    && !(is_mistaken && (says_so || self.was_any_disturbed(since)))
                     && !self.was_disturbed(&machines, [since, now], AFTERMATH)
                 {
                     let why = if is_mistaken {
@@ -308,7 +315,7 @@ impl Checker {
             }
             Fact::GroupEnded { group, nodes, reason, .. } => {
                 let is_news = self.ended.insert(*group);
-                let is_mistaken = reason.contains(DISAGREE)
+                let is_mistaken = says_that_ranks_differ(reason)
                     && self
                         .groups
                         .values()

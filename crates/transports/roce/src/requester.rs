@@ -251,12 +251,13 @@ impl Requester {
         ByteCount::new(length as u64)
     }
 
-    /// Asks what has arrived, by the number of the newest packet.
+    /// Asks what has arrived, by the number of the newest packet on the wire: those behind that have left before the sender went back go out
+    /// anyway, and in a window that was narrowed they may have to wait for what is asked about.
     fn ask<P: Payload>(&mut self, config: &QueuePairConfig, out: &mut impl QueuePairSink<P>) {
         if let Some(congestion) = &mut self.congestion {
             congestion.forget();
         }
-        let psn = Psn::from_count(self.sent - 1);
+        let psn = Psn::from_count(self.next.max(self.acknowledged + 1) - 1);
         let mut header = crate::header_to_remote(config, psn, Operation::QUESTION);
         header.acknowledge_request = true;
         out.transmit(Frame { header: &header, payload: P::empty() });

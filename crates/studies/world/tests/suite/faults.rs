@@ -130,3 +130,24 @@ fn a_group_of_a_tenant_whose_hosts_nothing_befalls_never_ends() {
     assert_eq!(outcome.story.lines().find(of_green), None);
     assert!(outcome.story.lines().any(|line| line.contains("Ended")), "of the other one's some do");
 }
+
+#[test]
+fn a_sender_with_a_narrowed_window_asks_about_what_it_has_sent_again() {
+    // Found by seed 16404: a rank was not ready, the window had become narrower, and the first of what was sent again was lost. A sender that asked by its
+    // newest number heard of packets that it had no room for, and a root in Mode-II told no rank below.
+    let mut plan = plan(Vec::new());
+    (plan.seed, plan.hosts, plan.spines) = (21, vec![2, 1], 1);
+    (plan.memory, plan.calm_at) = (ByteCount::new(64 << 10), Duration::from_secs(22));
+    plan.weather = Weather { loss: 12_000, ..Weather::default() };
+    let own = [("group.modes", "II/I".into()), ("group.congestion_window", true.into())];
+    plan.jobs[0] = JobPlan {
+        hosts: vec![0, 1, 2],
+        design: "epic-mixed".to_owned(),
+        elements: 1600,
+        pause: Duration::ZERO,
+        think: Duration::from_millis(5),
+        settings: own.map(|(key, value)| (key.to_owned(), value)).into(),
+        ..plan.jobs[0].clone()
+    };
+    assert_eq!(run(&plan, SETUP, Telling::Nothing).unwrap().violation, None);
+}

@@ -326,3 +326,15 @@ fn where_nothing_on_the_wire_asks_one_packet_beyond_a_narrowed_window_does() {
     assert_eq!((sender.window(), sender.bench.transmit_all().len()), (8, 1));
     assert!(sender.bench.out.frames.last().is_some_and(|(header, _)| header.acknowledge_request));
 }
+
+#[test]
+fn a_question_is_about_what_a_narrowed_window_has_let_out_again() {
+    let mut sender = Sender::with_times();
+    sender.notify();
+    sender.bench.answer(sender.psn(0), Syndrome::ReceiverNotReady(1));
+    sender.bench.fire(QueuePairTimer::ReceiverNotReady);
+    assert_eq!(sender.bench.transmit_all().len(), 8, "of 16 that had left");
+    sender.bench.fire(QueuePairTimer::Retry);
+    let asked = sender.psn(7);
+    assert_eq!(sender.bench.transmit_all(), [asked]);
+}
