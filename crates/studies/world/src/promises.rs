@@ -159,24 +159,20 @@ impl Checker {
         self.as_asked.get(&job).is_some_and(|(_, last)| *last >= since)
     }
 
-    /// Whether one of these machines was disturbed in that time, or so long before.
+    /// Whether one of these machines was disturbed in that time, or so long before; none: whether anything had befallen anybody.
     fn was_disturbed(
         &self,
-        machines: &BTreeSet<String>,
+        machines: Option<&BTreeSet<String>>,
         [since, now]: [Instant; 2],
         before: Duration,
     ) -> bool {
         self.disturbances.iter().any(|disturbance| {
             let begins = disturbance.from <= now;
             let ends = disturbance.to.is_none_or(|to| to + before >= since);
-            let meets = disturbance.machines.as_ref().is_none_or(|own| !own.is_disjoint(machines));
-            begins && ends && meets
+            let meets =
+                |of: &BTreeSet<String>| disturbance.machines.as_ref().is_none_or(|own| !own.is_disjoint(of));
+            begins && ends && machines.is_none_or(meets)
         })
-    }
-
-    /// Whether anything had befallen anybody in that time, or lately before: a manager that is away asks no rank what it has called.
-    fn was_any_disturbed(&self, since: Instant) -> bool {
-        self.disturbances.iter().any(|disturbance| disturbance.to.is_none_or(|to| to + AFTERMATH >= since))
     }
 
     /// The hosts of a job, and all switches.
@@ -253,7 +249,7 @@ impl Checker {
                 if let Some(member) = entry.members.get_mut(rank) {
                     (member.is_over, member.has_failed) = (true, true);
                 }
-                if *is_late && !self.was_disturbed(&machines, [since, now], AFTERMATH) {
+                if *is_late && !self.was_disturbed(Some(&machines), [since, now], AFTERMATH) {
                     let what = format!(
                         "{name} has waited in group {group} until its deadline, and nothing had befallen it"
                     );
@@ -262,9 +258,11 @@ impl Checker {
                 let machines = self.reached_by(self.groups[group].job);
                 let says_so = says_that_ranks_differ(reason);
                 let is_mistaken = self.groups[group].mistaken.is_some();
+                // A manager that is away asks no rank what it has called.
+                let is_told = says_so || self.was_disturbed(None, [since, now], AFTERMATH);
                 if self.is_fair
-                    && !(is_mistaken && (says_so || self.was_any_disturbed(since)))
-                    && !self.was_disturbed(&machines, [since, now], AFTERMATH)
+                    && !(is_mistaken && is_told)
+                    && !self.was_disturbed(Some(&machines), [since, now], AFTERMATH)
                 {
                     let why = if is_mistaken {
                         "ranks call different collectives"
@@ -320,7 +318,7 @@ impl Checker {
                         .groups
                         .values()
                         .any(|own| own.mistaken.is_some() && self.jobs[own.job].is_subset(nodes));
-                if is_news && !is_mistaken && !self.was_disturbed(nodes, [now, now], AFTERMATH) {
+                if is_news && !is_mistaken && !self.was_disturbed(Some(nodes), [now, now], AFTERMATH) {
                     let what = format!("group {group} ends, and nothing had befallen it: {reason}");
                     self.violate(Promise::Untouched, now, what);
                 }
@@ -328,7 +326,7 @@ impl Checker {
             Fact::Recreated { group, reason, .. } => {
                 let Some(entry) = self.groups.get(group) else { return };
                 let machines = self.reached_by(entry.job);
-                if self.is_fair && !self.was_disturbed(&machines, [now, now], LAST_TRIES) {
+                if self.is_fair && !self.was_disturbed(Some(&machines), [now, now], LAST_TRIES) {
                     let what = format!(
                         "{name} goes on in group {group}, made anew, and nothing had befallen it: {reason}"
                     );
@@ -360,7 +358,7 @@ impl Checker {
                 .find(|(_, member)| member.delivered == member.wants && !member.has_failed);
             if let (Some((without, _)), Some((with, _))) = (lacks, alone)
                 && !group.is_known_lost
-                && !self.was_disturbed(&self.jobs[group.job], [group.since, now], AFTERMATH)
+                && !self.was_disturbed(Some(&self.jobs[group.job]), [group.since, now], AFTERMATH)
             {
                 let what = format!(
                     "rank {with} of job {} has all results of group {id}, rank {without} has an error",

@@ -87,9 +87,3 @@ fn where_members_have_nothing_in_common_there_is_no_group_and_nobody_was_asked_t
     }
     assert!(site.manager.is_idle());
 }
-
-#[test]
-fn who_does_not_tell_its_versions_is_asked() {
-    let mut site = Site::of(by("spatial"), clos());
-    assert_eq!(switches(&mut site, &of(&[0, 1, 2, 3], "epic-2")), ["s2", "s0", "s1"]);
-}
