@@ -21,6 +21,14 @@ pub enum NetnsError {
         /// The first thing it complained about.
         found: String,
     },
+    /// No folder for what the fabric's processes share.
+    #[error("expected to make a folder in {parent}, found \"{found}\"; make room there, or set TMPDIR")]
+    Folder {
+        /// Where.
+        parent: String,
+        /// What the system said.
+        found: String,
+    },
     /// A layout that is neither tree nor mesh.
     #[error("expected {expected}, found {found}; change the layout")]
     Layout {

@@ -16,12 +16,13 @@ pub use error::NetnsError;
 use layout::Orders;
 pub use layout::{Family, Layout, MAX_HOSTS, MAX_SWITCHES, NetnsNode, Switching, Wiring};
 use nix::sched::{CloneFlags, setns};
+use nix::unistd::mkdtemp;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
 use std::net::IpAddr;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -41,25 +42,33 @@ pub struct NetnsFabric {
     prefix: String,
     layout: Layout,
     /// Dropped with the fabric, for which it then waits.
-    _janitor: Janitor,
+    janitor: Janitor,
 }
 
-/// Removes namespaces when its input ends: when it is dropped, or this process has ended, however it did.
+/// Removes namespaces and a folder when its input ends: when it is dropped, or this process has ended, however it did.
 #[derive(Debug)]
-struct Janitor(Child);
+struct Janitor {
+    shell: Child,
+    folder: PathBuf,
+}
 
 impl Janitor {
     fn start(namespaces: &[String]) -> Result<Self, NetnsError> {
+        let parent = std::env::temp_dir();
+        let folder = mkdtemp(&parent.join("quincunx-netns-XXXXXX")).map_err(|error| NetnsError::Folder {
+            parent: parent.display().to_string(),
+            found: error.desc().to_owned(),
+        })?;
         // The shell hands nothing on before it has read everything. What is not there is not removed; the rest is.
-        let script = "names=$(cat); echo \"$names\" | ip -force -batch -";
+        let script = "names=$(cat); echo \"$names\" | ip -force -batch -; rm -rf \"$1\"";
         let mut shell = Command::new("sh");
         // In a process group of its own: what a terminal says to ours passes it by.
-        shell.args(["-c", script]).process_group(0);
+        shell.args(["-c", script, "sh"]).arg(&folder).process_group(0);
         shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let started = shell.spawn().and_then(|mut child| {
             let input = child.stdin.as_mut().expect("asked for above");
             input.write_all(removals(namespaces).as_bytes())?;
-            Ok(Self(child))
+            Ok(Self { shell: child, folder })
         });
         started.map_err(|error| NetnsError::Command { command: "sh".into(), found: error.to_string() })
     }
@@ -67,9 +76,9 @@ impl Janitor {
 
 impl Drop for Janitor {
     fn drop(&mut self) {
-        drop(self.0.stdin.take());
+        drop(self.shell.stdin.take());
         // What cannot be removed now, the next sweep finds.
-        let _ = self.0.wait();
+        let _ = self.shell.wait();
     }
 }
 
@@ -87,9 +96,14 @@ impl NetnsFabric {
         let name = |node| namespace(&prefix, node);
         let names: Vec<String> = layout.nodes().map(name).collect();
         // From here on, dropping the value removes whatever was made.
-        let fabric = Self { _janitor: Janitor::start(&names)?, prefix, layout };
+        let fabric = Self { janitor: Janitor::start(&names)?, prefix, layout };
         fabric.build()?;
         Ok(fabric)
+    }
+
+    /// A folder that nobody but its owner may read, which goes with the fabric: for what its processes are to share.
+    pub fn folder(&self) -> &Path {
+        &self.janitor.folder
     }
 
     /// A node's address.

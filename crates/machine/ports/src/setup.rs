@@ -162,6 +162,7 @@ fn tell(tool: &'static str, orders: &str) -> io::Result<()> {
     batch(tool, None, orders).map_err(|error| match error {
         NetnsError::Command { found, .. }
         | NetnsError::Unavailable { found }
+        | NetnsError::Folder { found, .. }
         | NetnsError::Layout { found, .. } => io::Error::other(found),
     })
 }

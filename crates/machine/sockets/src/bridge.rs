@@ -36,6 +36,7 @@ pub(crate) fn take(bridge: &str, ethertype: u16) -> Result<Vec<u32>, OpenError> 
     batch("tc", None, &text).map_err(|error| match error {
         NetnsError::Command { found, .. }
         | NetnsError::Unavailable { found }
+        | NetnsError::Folder { found, .. }
         | NetnsError::Layout { found, .. } => {
             failed(io::Error::other(found), "run as root with `tc` installed and cls_bpf in the kernel")
         }

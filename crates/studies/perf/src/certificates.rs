@@ -1,33 +1,28 @@
 //! Certificates of a run in namespaces: its manager listens where others could reach it, so it asks for them.
 
 use quincunx_control_grpc::{Authority, Subject};
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 use crate::error::LaunchError;
 
 /// Whose the ranks are.
 const TENANT: &str = "perf";
 
-/// A folder with a file for each process, which goes with this value.
+/// A file for each process.
 pub(crate) struct Certificates {
     folder: PathBuf,
 }
 
 impl Certificates {
-    /// For a manager, so many switches, and ranks of these names.
-    pub(crate) fn issue(switches: usize, ranks: &[String]) -> Result<Self, LaunchError> {
-        static SERIAL: AtomicU32 = AtomicU32::new(0);
-        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let name = format!("quincunx-certificates-{}-{serial}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
+    /// For a manager, so many switches, and ranks of these names, in a `folder` that nobody else reads and that goes with the
+    /// run, however it ends.
+    pub(crate) fn issue(folder: &Path, switches: usize, ranks: &[String]) -> Result<Self, LaunchError> {
+        let certificates = Self { folder: folder.to_owned() };
         let failed =
             |error: io::Error| LaunchError::CertificateFiles { path: folder.display().to_string(), error };
-        DirBuilder::new().mode(0o700).create(&folder).map_err(failed)?;
-        let certificates = Self { folder: folder.clone() };
         let authority = Authority::new()?;
         let switches = (0..switches).map(|index| format!("switch{index}"));
         let mut subjects = vec![("manager".to_owned(), Subject::Manager)];
@@ -51,12 +46,5 @@ impl Certificates {
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.pem"))
-    }
-}
-
-impl Drop for Certificates {
-    fn drop(&mut self) {
-        // What the system does not remove it cleans up with its temporary files.
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

@@ -202,10 +202,11 @@ impl Processes {
         if let LinkKind::Paced { rate } = kind {
             arguments.nodes.extend(["--pace".to_owned(), rate.to_string()]);
         }
-        let certificates = match ground {
-            Ground::Namespaces(_) => {
+        let certificates = match &ground {
+            Ground::Namespaces(namespaces) => {
                 let guests = (0..shape.ranks()).map(|rank| format!("{GUESTS}{rank}"));
                 Some(Certificates::issue(
+                    namespaces.folder(),
                     switches,
                     &members.iter().cloned().chain(guests).collect::<Vec<_>>(),
                 )?)

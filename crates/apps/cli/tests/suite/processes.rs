@@ -797,10 +797,13 @@ fn a_group_has_a_tree_where_switches_have_several_links_of_their_own() {
 }
 
 #[test]
-fn a_killed_perf_leaves_no_namespace_behind() {
+fn a_killed_perf_leaves_neither_namespaces_nor_files_behind() {
     need!(namespaces());
+    let folder = std::env::temp_dir().join(format!("quincunx-killed-perf-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("there is room for a folder");
     let mut perf = Command::new(PROGRAM)
         .args("perf all_reduce --link netns --ranks 2 --sizes 1MiB --iterations 100000".split_whitespace())
+        .env("TMPDIR", &folder)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -812,9 +815,13 @@ fn a_killed_perf_leaves_no_namespace_behind() {
         names.lines().filter(|name| name.starts_with(&mark)).count()
     };
     eventually("a switch and two hosts", || namespaces() == 3);
+    let issued = |entry: std::fs::DirEntry| entry.path().join("manager.pem").exists();
+    eventually("certificates", || std::fs::read_dir(&folder).expect("it is ours").flatten().any(issued));
     perf.kill().expect("it runs");
     perf.wait().expect("it is ours");
     eventually("no namespace", || namespaces() == 0);
+    // It goes when nothing is in it: the keys of certificates were.
+    eventually("no file", || std::fs::remove_dir(&folder).is_ok());
 }
 
 #[test]

@@ -220,7 +220,9 @@ fn lldpd_of_debian_hears_a_switch_and_is_heard() {
             assert!(start.elapsed() < LIMIT, "{shown}");
             thread::sleep(Duration::from_millis(100));
         }
-        let _ = std::fs::remove_file(&socket);
+        for left in [socket.clone(), format!("{socket}.lock")] {
+            let _ = std::fs::remove_file(left);
+        }
     });
 }
 
