@@ -57,6 +57,17 @@ class VersionTest(unittest.TestCase):
         self.assertEqual(set(named), {VERSION})
 
 
+class ProfileTest(unittest.TestCase):
+    def test_what_is_linked_has_the_level_that_link_time_optimisation_then_has(self) -> None:
+        profiles = tomllib.loads((ROOT / "Cargo.toml").read_text())["profile"]
+        linked = [tomllib.loads(path.read_text())["package"]["name"] for path in (*ROOT.glob("crates/apps/*/Cargo.toml"), *ROOT.glob("python/*/Cargo.toml"))]
+        self.assertIn("quincunx-cli", linked)
+        for crate in linked:
+            levels = [profiles[name].get("package", {}).get(crate, {}).get("opt-level") for name in ("dist", profiles["dist"]["inherits"])]
+            with self.subTest(crate=crate):
+                self.assertEqual(next((level for level in levels if level is not None), profiles["dist"]["opt-level"]), profiles["dist"]["opt-level"])
+
+
 class PackageTest(unittest.TestCase):
     def setUp(self) -> None:
         self.files = package.contents(X86, b"command", b"library", [File("usr/share/man/man1/quincunx.1.gz", b"page")], VERSION)
