@@ -171,7 +171,7 @@ pub fn main(catalog: Catalog, fallback: Option<&'static str>) -> ExitCode {
         Ok(Command::Switch(switch)) => switch.run(catalog),
         Ok(Command::Agent(agent)) => agent.run(),
         Ok(Command::Group(group)) => group.run(catalog),
-        Ok(Command::Nodes(nodes)) => nodes.run(),
+        Ok(Command::Nodes(nodes)) => nodes.run(catalog),
         Ok(Command::Doctor(doctor)) => doctor.run(catalog),
         Ok(Command::Top(top)) => top.run(),
         Ok(Command::Completions(completions)) => completions.run(command),

@@ -2,8 +2,9 @@
 
 use clap::{Args, Subcommand};
 use quincunx_collective::GroupId;
-use quincunx_control::{LinkRow, Role};
+use quincunx_control::{LinkRow, NodeDescription, Role};
 use quincunx_control_grpc::{ClientConfig, ControlClient, GroupStatus, Managers, NodeStatus, OTHERS};
+use quincunx_design::{AnyDesign, Catalog};
 use quincunx_units::{ByteCount, Duration};
 use serde_json::{Value, json};
 
@@ -71,7 +72,8 @@ impl ManagerOptions {
   quincunx nodes --manager [fd00::9]:4790 --json
 
 Columns: `qps` and `memory` are what groups hold, of what the node has. What other tenants hold is in the sums, and their groups are
-together as `others`.
+together as `others`. A design of another version than this program's stands with its version, such as epic-3@4: until the node runs what the
+manager runs, groups of that design pass it by.
 
 With --links: each link with its ports, and how it stands: found (both ends hear each other, by LLDP), declared (a node says so, and of the cable
 nobody knows), denied (a node says so, and cables deny it: no tree leads over it), down, silent (it was found, and is not heard any more: no new tree
@@ -102,7 +104,7 @@ struct Drained {
 }
 
 impl Nodes {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
         let client = self.manager_options.connect()?;
         if let Some(change) = &self.change {
             return self.change(&client, change);
@@ -124,7 +126,7 @@ impl Nodes {
             );
             return Ok(());
         }
-        crate::out::print(&nodes_table(&nodes, &groups));
+        crate::out::print(&nodes_table(&nodes, &groups, catalog));
         Ok(())
     }
 }
@@ -174,10 +176,11 @@ impl Nodes {
     }
 }
 
-fn nodes_table(nodes: &[NodeStatus], groups: &[GroupStatus]) -> String {
+fn nodes_table(nodes: &[NodeStatus], groups: &[GroupStatus], catalog: Catalog) -> String {
     let row = |node: &NodeStatus| {
         let description = &node.description;
-        let designs: Vec<&str> = description.designs.iter().map(String::as_str).collect();
+        let designs: Vec<String> =
+            description.designs.iter().map(|name| with_other_version(description, name, catalog)).collect();
         let held: Vec<String> = node.uses.iter().map(|(group, _)| label(*group, groups)).collect();
         vec![
             description.name.clone(),
@@ -206,6 +209,17 @@ fn nodes_table(nodes: &[NodeStatus], groups: &[GroupStatus]) -> String {
         ("designs", Align::Left),
     ];
     table(&columns, &rows)
+}
+
+/// A design that a node has, with its version if this program has another.
+fn with_other_version(description: &NodeDescription, name: &str, catalog: Catalog) -> String {
+    let ours = |design: &&dyn AnyDesign| design.name() == *name;
+    match description.versions.get(name) {
+        Some(version) if catalog.iter().filter(ours).any(|design| design.about().version != *version) => {
+            format!("{name}@{version}")
+        }
+        _ => name.to_owned(),
+    }
 }
 
 fn links_table(links: &[LinkRow]) -> String {
@@ -271,6 +285,7 @@ pub(crate) fn node_json(node: &NodeStatus, groups: &[GroupStatus]) -> Value {
         "addresses": description.addresses().map(|core| core.to_string()).collect::<Vec<_>>(),
         "encapsulation": description.encapsulation.to_string(),
         "designs": description.designs,
+        "versions": description.versions,
         "links": links.collect::<Vec<_>>(),
         "max_endpoints": description.max_endpoints,
         "endpoints_held": endpoints_held(node),
@@ -279,4 +294,30 @@ pub(crate) fn node_json(node: &NodeStatus, groups: &[GroupStatus]) -> Value {
         "drains": node.drains,
         "uses": uses.collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quincunx_designs::CATALOG;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn a_design_of_another_version_than_this_programs_stands_with_its_version() {
+        let designs =
+            CATALOG.above_queue_pairs().filter(|design| ["epic-2", "ring"].contains(&design.name()));
+        let mut description =
+            NodeDescription::host("gpu0".into(), Ipv4Addr::LOCALHOST.into(), 1).offering(designs);
+        let cells = |description: &NodeDescription| {
+            let status = NodeStatus { description: description.clone(), uses: Vec::new(), drains: false };
+            let table = nodes_table(&[status], &[], CATALOG);
+            table.split_whitespace().last().map(str::to_owned)
+        };
+        assert_eq!(cells(&description).as_deref(), Some("epic-2,ring"));
+        *description.versions.get_mut("epic-2").expect("it was offered") = 4;
+        assert_eq!(cells(&description).as_deref(), Some("epic-2@4,ring"));
+        // A node of a build that does not tell.
+        description.versions.clear();
+        assert_eq!(cells(&description).as_deref(), Some("epic-2,ring"));
+    }
 }

@@ -3,9 +3,11 @@
 use clap::Args;
 use quincunx_design::Catalog;
 use quincunx_flows::{
-    Cluster, JobOutcome, Stopped, TenancyError, TenancyMeasurement, TenancyRequest, measure_tenancy,
+    Cluster, JobOutcome, Stopped, TenancyError, TenancyMeasurement, TenancyRequest, Usage, Used,
+    measure_tenancy,
 };
 use quincunx_scenario::{Override, Tenancy, TenancyPolicy};
+use quincunx_units::Instant;
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 
@@ -76,6 +78,10 @@ struct Case {
 /// The most jobs that the table has a line for each of.
 const LISTED: usize = 16;
 
+/// Of so many runs it is told which switches and links are used when, and of so many of these.
+const TOLD: usize = 8;
+const FULLEST: usize = 32;
+
 impl Clusters {
     pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
         if let Some(name) = &self.show {
@@ -105,9 +111,10 @@ impl Clusters {
             }
         }
         let progress = bar(cases.len());
+        let watched = self.printed.is_for_programs() && cases.len() <= TOLD;
         let run = |Case { units, policy, seed, only }: Case| {
             let (tenancy, cluster) = (&tenancy, &cluster);
-            let request = TenancyRequest { tenancy, cluster, catalog, policy, units, seed, only };
+            let request = TenancyRequest { tenancy, cluster, catalog, policy, units, seed, only, watched };
             let result = measure_tenancy(&request, &mut |share| {
                 progress.set_message(format!(
                     "{} {units}: {:.0} % of the jobs",
@@ -141,7 +148,7 @@ impl Clusters {
 
 fn object(measured: &[(Case, TenancyMeasurement)]) -> Value {
     let row = |(case, job): (&Case, &JobOutcome)| {
-        let at = |time: quincunx_units::Instant| time.since(quincunx_units::Instant::ZERO).as_secs_f64();
+        let at = |time: Instant| time.since(Instant::ZERO).as_secs_f64();
         json!({
             "policy": case.policy.name(),
             "units": case.units,
@@ -163,26 +170,61 @@ fn object(measured: &[(Case, TenancyMeasurement)]) -> Value {
         .collect();
     let mut object = envelope("sim cluster", &rows);
     let summary = |(case, found): &(Case, TenancyMeasurement)| {
-        let busiest = found.busiest.iter().map(|(name, share)| json!({ "name": name, "utilisation": share }));
-        json!({
-            "policy": case.policy.name(),
-            "units": case.units,
-            "seed": case.seed,
-            "jobs": found.jobs.len(),
-            "mean_jct_s": found.mean(JobOutcome::completion),
-            "median_jct_s": found.percentile(50.0, JobOutcome::completion),
-            "p99_jct_s": found.percentile(99.0, JobOutcome::completion),
-            "mean_runtime_s": found.mean(JobOutcome::runtime),
-            "makespan_s": found.makespan().as_secs_f64(),
-            "asked": found.grants[0],
-            "granted": found.grants[1],
-            "events": found.events,
-            "left_out": found.left_out,
-            "busiest_links": busiest.collect::<Vec<_>>(),
-        })
+        let mut run = totals(case, found);
+        if case.only.is_some() {
+            run["job"] = json!(found.jobs.first().map(|job| &job.name));
+        }
+        if let Some(usage) = &found.usage {
+            used(&mut run, usage, &found.jobs);
+        }
+        run
     };
     object["runs"] = measured.iter().map(summary).collect();
     object
+}
+
+/// What all jobs of a run came to.
+fn totals(case: &Case, found: &TenancyMeasurement) -> Value {
+    let busiest = found.busiest.iter().map(|(name, share)| json!({ "name": name, "utilisation": share }));
+    json!({
+        "policy": case.policy.name(),
+        "units": case.units,
+        "seed": case.seed,
+        "jobs": found.jobs.len(),
+        "mean_jct_s": found.mean(JobOutcome::completion),
+        "median_jct_s": found.percentile(50.0, JobOutcome::completion),
+        "p99_jct_s": found.percentile(99.0, JobOutcome::completion),
+        "mean_runtime_s": found.mean(JobOutcome::runtime),
+        "makespan_s": found.makespan().as_secs_f64(),
+        "asked": found.grants[0],
+        "granted": found.grants[1],
+        "events": found.events,
+        "left_out": found.left_out,
+        "busiest_links": busiest.collect::<Vec<_>>(),
+    })
+}
+
+/// What switches and links were used for, in equal parts of the run's time: of the fullest; and of few jobs who held which switch.
+fn used(run: &mut Value, usage: &Usage, jobs: &[JobOutcome]) {
+    let share = |share: &f64| (share * 1000.0).round() / 1000.0;
+    let parts = |used: &[Used]| -> Value {
+        let row = |used: &Used| json!({ "name": used.name, "shares": used.shares.iter().map(share).collect::<Vec<_>>() });
+        used.iter().take(FULLEST).map(row).collect()
+    };
+    run["part_s"] = json!(usage.part.as_secs_f64());
+    run["switches"] = parts(&usage.switches);
+    run["links"] = parts(&usage.links);
+    if jobs.len() > LISTED {
+        return;
+    }
+    let seconds = |time: Instant| time.since(Instant::ZERO).as_secs_f64();
+    let mut held: Vec<Value> = Vec::new();
+    for of_one in usage.held.chunk_by(|a, b| (&a.switch, a.job) == (&b.switch, b.job)) {
+        let spans: Vec<_> = of_one.iter().map(|span| [span.from, span.to].map(seconds)).collect();
+        let job = &jobs[of_one[0].job as usize].name;
+        held.push(json!({ "switch": of_one[0].switch, "job": job, "spans_s": spans }));
+    }
+    run["held"] = json!(held);
 }
 
 /// Seconds with four digits that count.

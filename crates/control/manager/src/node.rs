@@ -59,7 +59,7 @@ pub struct NodeDescription {
     pub cores: Vec<IpAddr>,
     /// What its frames travel in; the same at all nodes of a group.
     pub encapsulation: Encapsulation,
-    /// The designs that a switch can run, by name; empty for a host.
+    /// The designs that its program can run, by name.
     pub designs: BTreeSet<String>,
     /// The version of each design's parameters that its program has; of those that it does not tell nothing is known.
     pub versions: BTreeMap<String, u32>,

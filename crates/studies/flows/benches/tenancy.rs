@@ -17,8 +17,16 @@ fn timed(tenancy: &Tenancy, policy: TenancyPolicy, units: u32) -> (TenancyMeasur
     let start = Instant::now();
     let cluster = Cluster::new(&tenancy.fabric, &tenancy.link).expect("its shape");
     let made = start.elapsed().as_secs_f64();
-    let request =
-        TenancyRequest { tenancy, cluster: &cluster, catalog: CATALOG, policy, units, seed: 1, only: None };
+    let request = TenancyRequest {
+        tenancy,
+        cluster: &cluster,
+        catalog: CATALOG,
+        policy,
+        units,
+        seed: 1,
+        only: None,
+        watched: false,
+    };
     let start = Instant::now();
     let found = measure_tenancy(&request, &mut |_| ControlFlow::Continue(())).expect("it runs to its end");
     (found, start.elapsed().as_secs_f64(), made)

@@ -17,7 +17,7 @@ use quincunx_units::ByteCount;
 pub(crate) struct Tree {
     pub(crate) links: Vec<MapLink>,
     /// What it takes of which switch.
-    needs: Vec<(MapNode, ByteCount)>,
+    pub(crate) needs: Vec<(MapNode, ByteCount)>,
     /// Links from the root to the farthest member.
     pub(crate) depth: u16,
 }
@@ -32,6 +32,8 @@ pub(crate) struct Grants {
     /// Whether it looks at the lowest level and no other.
     is_lowest_alone: bool,
     slots: Slots,
+    /// Of each switch.
+    all: ByteCount,
 }
 
 impl Grants {
@@ -48,9 +50,10 @@ impl Grants {
             Slots::Sums => unit,
         };
         let map = cluster.map().clone();
+        let all = unit * u64::from(units);
         let memory = |node| match map.is_host(MapNode(node)) {
             true => ByteCount::new(0),
-            false => unit * u64::from(units),
+            false => all,
         };
         let memory = (0..map.size() as u32).map(|node| SwitchMemory::new(memory(node), unit)).collect();
         let is_lowest_alone = policy == TenancyPolicy::Edt;
@@ -59,7 +62,12 @@ impl Grants {
             TenancyPolicy::Edt => Some(&EdgeDisjoint),
             TenancyPolicy::Spatial | TenancyPolicy::Temporal => Some(&Spatial { prefer: Prefer::Depth }),
         };
-        Self { map, memory, policy, is_lowest_alone, slots }
+        Self { map, memory, policy, is_lowest_alone, slots, all }
+    }
+
+    /// The memory of each switch.
+    pub(crate) const fn memory(&self) -> ByteCount {
+        self.all
     }
 
     /// The first tree by the policy whose switches have what it takes, which the group has from now on.

@@ -10,9 +10,11 @@ mod job;
 mod measured;
 mod run;
 mod sizes;
+mod usage;
 mod ways;
 
 pub use fabric::Cluster;
 pub use grants::Admissions;
 pub use measured::{JobOutcome, TenancyMeasurement};
 pub use run::{Stopped, TenancyError, TenancyRequest, measure_tenancy};
+pub use usage::{Held, PARTS, Usage, Used};

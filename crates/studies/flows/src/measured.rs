@@ -1,5 +1,6 @@
 //! What became of jobs.
 
+use crate::usage::Usage;
 use quincunx_units::{Duration, Instant};
 
 /// A job, from its arrival to its end.
@@ -55,6 +56,8 @@ pub struct TenancyMeasurement {
     pub busiest: Vec<(String, f64)>,
     /// How often switches were asked for and granted.
     pub grants: [u64; 2],
+    /// What switches and links were used for, if somebody asked.
+    pub usage: Option<Usage>,
     /// Jobs of a data set from which no size was drawn, as none like them can be run.
     pub left_out: u64,
 }

@@ -6,6 +6,7 @@ use crate::grants::{Grants, Tree};
 use crate::job::{Iteration, Phase, groups};
 use crate::measured::{JobOutcome, TenancyMeasurement};
 use crate::sizes::{Sizes, sizes_of};
+use crate::usage::Watch;
 use crate::ways::Ways;
 use quincunx_collective::{GroupId, SplitMix64};
 use quincunx_control::map::MapNode;
@@ -34,6 +35,8 @@ pub struct TenancyRequest<'a> {
     pub seed: u64,
     /// One job of the list by itself, in place of all.
     pub only: Option<usize>,
+    /// Whether what switches and links are used for is noted.
+    pub watched: bool,
 }
 
 /// A run that was stopped.
@@ -107,8 +110,13 @@ struct Group {
     /// What it has, or had: whether it has it now is `holds`.
     tree: Option<Tree>,
     holds: bool,
+    /// Since when it holds it.
+    since: Instant,
     /// Links that its flow is pinned to.
     pinned: Vec<LinkId>,
+    /// What links carry of its collective, in bits, and since when; noted only if they are watched.
+    carried: Vec<(LinkId, f64)>,
+    started: Instant,
 }
 
 struct Job {
@@ -141,6 +149,7 @@ struct Run<'a> {
     done: usize,
     next_group: u32,
     asked: [u64; 2],
+    watch: Option<Watch>,
 }
 
 /// Runs all jobs, and tells the share of them that are done now and then; whoever is told may stop it.
@@ -185,6 +194,7 @@ pub fn measure_tenancy(
         done: 0,
         next_group: 1,
         asked: [0; 2],
+        watch: request.watched.then(Watch::new),
     };
     Ok(TenancyMeasurement { left_out, ..run.run(progress)? })
 }
@@ -289,8 +299,12 @@ impl Run<'_> {
             events: self.simulation.events(),
             busiest: Vec::new(),
             grants: self.asked,
+            usage: None,
             left_out: 0,
         };
+        let end = Instant::ZERO + measured.makespan();
+        measured.usage =
+            self.watch.map(|watch| watch.finish(self.request.cluster, self.grants.memory(), end));
         let seconds = measured.makespan().as_secs_f64();
         let rates = self.request.cluster.rates();
         let mut busy: Vec<(LinkId, f64)> = (0..)
@@ -364,7 +378,10 @@ impl Run<'_> {
                 is_inside,
                 tree: None,
                 holds: false,
+                since: Instant::ZERO,
                 pinned: Vec::new(),
+                carried: Vec::new(),
+                started: Instant::ZERO,
             });
         }
         if !self.is_by_use() {
@@ -400,6 +417,7 @@ impl Run<'_> {
             group.tree = self.grants.grant(self.request.cluster, &self.designs, group.id, &group.members);
         }
         group.holds = group.tree.is_some();
+        group.since = self.simulation.now();
         self.asked[0] += 1;
         if let Some(tree) = &group.tree {
             self.asked[1] += 1;
@@ -407,8 +425,12 @@ impl Run<'_> {
         }
     }
 
-    fn release(&mut self, group: &mut Group) {
+    fn release(&mut self, number: u32, group: &mut Group) {
         if let Some(tree) = group.tree.as_ref().filter(|_| group.holds) {
+            if let Some(watch) = &mut self.watch {
+                let span = [group.since, self.simulation.now()];
+                tree.needs.iter().for_each(|&(switch, memory)| watch.held(switch, memory, number, span));
+            }
             self.grants.release(group.id, tree);
             tree.links.iter().flat_map(|&link| Cluster::both(link)).for_each(|link| self.ways.unpin(link));
             group.holds = false;
@@ -494,6 +516,10 @@ impl Run<'_> {
         };
         // A flow's bits are those on its fullest link: who shares a link has as many there as the others.
         let most = weights.values().copied().fold(0.0, f64::max);
+        if self.watch.is_some() {
+            group.carried = weights.iter().map(|(&link, &weight)| (link, weight * volume)).collect();
+            group.started = self.simulation.now();
+        }
         let loads = weights.into_iter().map(|(link, weight)| Load { link, weight: weight / most }).collect();
         self.simulation.start(loads, volume * most, Token::Done(number, place));
         Ok(self.request.tenancy.link.latency * links)
@@ -505,8 +531,12 @@ impl Run<'_> {
         for link in std::mem::take(&mut group.pinned) {
             self.ways.unpin(link);
         }
+        if let Some(watch) = &mut self.watch {
+            let span = [group.started, self.simulation.now()];
+            group.carried.drain(..).for_each(|(link, bits)| watch.carried(link, bits, span));
+        }
         if self.is_by_use() {
-            self.release(group);
+            self.release(number, group);
         }
         job.waiting -= 1;
         let (waiting, latency) = (job.waiting, job.latency);
@@ -532,7 +562,7 @@ impl Run<'_> {
             return Ok(());
         }
         let mut job = self.running.remove(&number).expect("it runs");
-        job.groups.iter_mut().for_each(|group| self.release(group));
+        job.groups.iter_mut().for_each(|group| self.release(number, group));
         self.free.extend(job.hosts);
         self.outcomes[number as usize].ended = self.simulation.now();
         self.done += 1;

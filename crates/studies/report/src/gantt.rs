@@ -33,14 +33,14 @@ pub(crate) fn gantt(title: &str, lanes: &[Lane]) -> String {
     let across = |time: f64| NAMES + time.max(0.0) / last * (WIDTH - NAMES - REMARKS);
     let bottom = 34.0 + ROW * lanes.len() as f64;
     let mut body = String::new();
-    let step = step(last);
+    let (step, (unit, name)) = (step(last), unit(last));
     for mark in 0..=(last / step) as u32 {
         let x = across(f64::from(mark) * step);
         let _ = write!(
             body,
             "<line x1=\"{x:.1}\" y1=\"30\" x2=\"{x:.1}\" y2=\"{bottom:.1}\" stroke=\"rgb(225,225,225)\"/>"
         );
-        text(&mut body, (x, bottom + 14.0), "middle", "", &(f64::from(mark) * step).to_string());
+        text(&mut body, (x, bottom + 14.0), "middle", "", &label(f64::from(mark) * step / unit));
     }
     for (lane, row) in lanes.iter().zip(0_u32..) {
         let y = 34.0 + ROW * f64::from(row);
@@ -57,7 +57,7 @@ pub(crate) fn gantt(title: &str, lanes: &[Lane]) -> String {
         let end = lane.spans.iter().map(|span| span[1]).fold(0.0, f64::max);
         text(&mut body, (across(end) + 6.0, y + 10.0), "start", "", &escaped(&lane.remark));
     }
-    text(&mut body, (NAMES, bottom + 32.0), "start", "", "time (us)");
+    text(&mut body, (NAMES, bottom + 32.0), "start", "", &format!("time ({name})"));
     let (height, title) = (bottom + 42.0, escaped(title));
     format!(
         "<svg width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" font-size=\"12\">\
@@ -67,8 +67,23 @@ pub(crate) fn gantt(title: &str, lanes: &[Lane]) -> String {
     )
 }
 
+/// A unit of time in which the last mark has few digits: how many microseconds it has, and its name.
+pub(crate) fn unit(last: f64) -> (f64, &'static str) {
+    match last {
+        long if long >= 1e6 => (1e6, "s"),
+        long if long >= 1e4 => (1e3, "ms"),
+        _ => (1.0, "us"),
+    }
+}
+
+/// A mark's number.
+pub(crate) fn label(value: f64) -> String {
+    // Steps are round, but not their multiples in binary.
+    ((value * 1e6).round() / 1e6).to_string()
+}
+
 /// A round step that gives the axis no more marks than there is room for.
-fn step(last: f64) -> f64 {
+pub(crate) fn step(last: f64) -> f64 {
     let power = 10_f64.powf((last / MARKS).log10().floor());
     [1.0, 2.0, 5.0, 10.0]
         .map(|factor| factor * power)
@@ -102,5 +117,11 @@ mod tests {
     #[test]
     fn marks_are_at_round_times() {
         assert_eq!([40.0, 95.0, 1234.0, 0.7].map(step), [5.0, 20.0, 200.0, 0.1]);
+        assert_eq!(label(3.0 * 0.1), "0.3");
+    }
+
+    #[test]
+    fn long_times_are_in_longer_units() {
+        assert_eq!([40.0, 25_000.0, 3e6].map(|last| unit(last).1), ["us", "ms", "s"]);
     }
 }

@@ -9,6 +9,7 @@ mod bars;
 mod columns;
 mod figures;
 mod gantt;
+mod heat;
 mod jobs;
 mod layers;
 mod page;

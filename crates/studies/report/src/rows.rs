@@ -21,6 +21,9 @@ pub(crate) struct Output {
     pub(crate) traffic: Vec<serde_json::Value>,
     #[serde(default)]
     pub(crate) links: Vec<serde_json::Value>,
+    /// Of `sim cluster`: what jobs came to together, and what switches and links were used for.
+    #[serde(default)]
+    pub(crate) runs: Vec<serde_json::Value>,
     /// Of `plan`.
     #[serde(default)]
     pub(crate) advice: Option<Advice>,
@@ -218,6 +221,41 @@ pub(crate) struct Tenant {
     pub(crate) jct_s: f64,
     pub(crate) ended_s: f64,
     pub(crate) in_network: Option<f64>,
+}
+
+/// A run of `sim cluster`, in equal parts of its time; files of earlier versions have none.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct TenancyRun {
+    pub(crate) policy: String,
+    pub(crate) units: u32,
+    /// Where each job has the cluster by itself.
+    #[serde(default)]
+    pub(crate) job: Option<String>,
+    #[serde(default)]
+    pub(crate) seed: u64,
+    #[serde(default)]
+    pub(crate) part_s: f64,
+    #[serde(default)]
+    pub(crate) switches: Vec<UsedPart>,
+    #[serde(default)]
+    pub(crate) links: Vec<UsedPart>,
+    #[serde(default)]
+    pub(crate) held: Vec<HeldSwitch>,
+}
+
+/// A switch or a link of it: the share of it that was used in each part.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct UsedPart {
+    pub(crate) name: String,
+    pub(crate) shares: Vec<f64>,
+}
+
+/// A switch that a job held, from when to when in seconds.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct HeldSwitch {
+    pub(crate) switch: String,
+    pub(crate) job: String,
+    pub(crate) spans_s: Vec<[f64; 2]>,
 }
 
 /// A job of `sim jobs`.

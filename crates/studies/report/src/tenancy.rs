@@ -1,9 +1,12 @@
-//! Sections of `sim cluster`: how long jobs take under each policy; of many the shares that stay below a time (EPIC figures 16 and 20 to 24).
+//! Sections of `sim cluster`: how long jobs take under each policy; of many the shares that stay below a time (EPIC figures 16 and 20 to 24); and
+//! which switches and links are used when, and by whom.
 
 use crate::ReportError;
 use crate::bars::{Bar, BarGroup, bars};
+use crate::gantt::{Lane, gantt};
+use crate::heat::{Row, heat};
 use crate::plot::{Line, Styles, distribution};
-use crate::rows::{Output, Tenant, rows};
+use crate::rows::{HeldSwitch, Output, TenancyRun, Tenant, UsedPart, parts, rows};
 use serde::Serialize;
 
 /// What jobs of a policy came to together.
@@ -25,10 +28,20 @@ pub(crate) struct Tenancies {
     title: String,
     plots: Vec<String>,
     rows: Vec<Together>,
+    /// Of each run that is drawn: switches and links over its time.
+    used: Vec<String>,
+    /// How to have that drawn, where there are too many.
+    hint: &'static str,
 }
 
 /// The most jobs that have a bar each.
 const WITH_BARS: usize = 8;
+
+/// What a file says that has many runs, or is of an earlier version.
+const ASK_FOR_FEWER: &str = "Which switches and links are used when is told of up to eight runs: ask for fewer with --policy, --memory-units and --seeds.";
+
+/// The most switches and jobs that have a line of their own.
+const LANES: usize = 40;
 
 pub(crate) fn tenancies(name: &str, output: &Output, styles: &Styles) -> Result<Tenancies, ReportError> {
     let rows = rows::<Tenant>(name, output)?;
@@ -99,7 +112,39 @@ pub(crate) fn tenancies(name: &str, output: &Output, styles: &Styles) -> Result<
             });
         }
     }
-    Ok(Tenancies { title, plots, rows: together })
+    let runs = parts::<TenancyRun>(name, output, &output.runs)?;
+    let is_told = runs.iter().all(|run| run.part_s > 0.0);
+    let hint = if is_told { "" } else { ASK_FOR_FEWER };
+    let used = runs.iter().filter(|run| run.part_s > 0.0).flat_map(drawn).collect();
+    Ok(Tenancies { title, plots, rows: together, used, hint })
+}
+
+/// Switches, links, and of few jobs who held which switch.
+fn drawn(run: &TenancyRun) -> Vec<String> {
+    let job = run.job.as_ref().map_or(String::new(), |job| format!("{job}, "));
+    let of = format!("{job}{}, {} units, seed {}", run.policy, run.units, run.seed);
+    let map = |title: &str, used: &[UsedPart]| {
+        let rows: Vec<Row<'_>> =
+            used.iter().map(|used| Row { name: &used.name, shares: &used.shares }).collect();
+        heat(&format!("{title}: {of}"), run.part_s * 1e6, &rows)
+    };
+    let mut jobs = Styles::default();
+    jobs.know(run.held.iter().map(|held| &*held.job));
+    let fullest =
+        run.switches.iter().flat_map(|used| run.held.iter().filter(|held| held.switch == used.name));
+    let lane = |held: &HeldSwitch| Lane {
+        name: format!("{}: {}", held.switch, held.job),
+        remark: String::new(),
+        spans: held.spans_s.iter().map(|span| span.map(|time| time * 1e6)).collect(),
+        style: jobs.of(&held.job),
+    };
+    let lanes: Vec<Lane> = fullest.take(LANES).map(lane).collect();
+    let plots = [
+        map("memory of switches that groups hold", &run.switches),
+        gantt(&format!("who holds which switch: {of}"), &lanes),
+        map("bits that links carry", &run.links),
+    ];
+    plots.into_iter().filter(|plot| !plot.is_empty()).collect()
 }
 
 #[cfg(test)]
@@ -126,6 +171,36 @@ mod tests {
             html.contains("<td>ring</td><td>4</td><td>2</td><td>30.5</td><td>20.5</td><td>40.5</td>"),
             "{html}"
         );
+    }
+
+    /// The same with so many runs, of one switch, two links and one job.
+    fn with_runs(runs: usize) -> String {
+        let run = r#"{"policy":"edt","job":"job-1","units":4,"seed":1,"part_s":0.5,"switches":[{"name":"spine-1","shares":[0.5,1.0]}],
+            "links":[{"name":"leaf-1 > spine-1","shares":[0.0,0.9]},{"name":"spine-1 > leaf-1","shares":[0.2]}],
+            "held":[{"switch":"spine-1","job":"job-1","spans_s":[[0.1,0.6],[0.8,1.0]]}]}"#;
+        text(2).replacen('{', &format!(r#"{{"runs":[{}],"#, vec![run; runs].join(",")), 1)
+    }
+
+    #[test]
+    fn a_run_shows_which_switches_and_links_were_used_when_and_by_whom() {
+        let html = page(&output(&with_runs(1)));
+        for text in [
+            "memory of switches that groups hold: job-1, edt, 4 units, seed 1",
+            "spine-1: job-1",
+            "leaf-1 &gt; spine-1",
+        ] {
+            assert!(html.contains(text), "{text}: {html}");
+        }
+        assert_eq!(html.matches("<svg").count(), 4);
+        assert!(!html.contains("ask for fewer"));
+    }
+
+    #[test]
+    fn where_that_is_not_told_it_is_said_how_to_have_it() {
+        let html = page(&output(&with_runs(1).replace("\"part_s\":0.5,", "")));
+        assert_eq!(html.matches("<svg").count(), 1);
+        assert!(html.contains("is told of up to eight runs: ask for fewer"), "{html}");
+        assert!(!page(&output(&text(2))).contains("ask for fewer"));
     }
 
     #[test]

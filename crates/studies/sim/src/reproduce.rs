@@ -530,7 +530,16 @@ fn mean_job_time(
 ) -> Result<f64, TenancyError> {
     let cluster = Cluster::new(&tenancy.fabric, &tenancy.link)?;
     let units = tenancy.memory_units[0];
-    let request = TenancyRequest { tenancy, cluster: &cluster, catalog, policy, units, seed: 1, only: None };
+    let request = TenancyRequest {
+        tenancy,
+        cluster: &cluster,
+        catalog,
+        policy,
+        units,
+        seed: 1,
+        only: None,
+        watched: false,
+    };
     let mut go_on = |_| match stop.load(Ordering::Relaxed) {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),

@@ -64,10 +64,11 @@ impl<E> Due<E> {
     pub(crate) fn put_off(&mut self, ticket: Ticket, at: Instant) -> Ticket {
         let number = self.next_number();
         let place = &mut self.places[ticket.0 as usize];
-        match place.take().expect("a ticket is of what is due") {
-            entry if at < entry.looked_at => self.push(at, entry.event),
-            entry => {
-                *place = Some(Entry { at, number, ..entry });
+        match place.take_if(|entry| at < entry.looked_at) {
+            Some(entry) => self.push(at, entry.event),
+            None => {
+                let entry = place.as_mut().expect("a ticket is of what is due");
+                (entry.at, entry.number) = (at, number);
                 ticket
             }
         }
@@ -77,16 +78,19 @@ impl<E> Due<E> {
     pub(crate) fn pop(&mut self) -> Option<(Instant, u64, E)> {
         loop {
             let (_, key, place) = self.queue.pop()?;
-            match self.places[place as usize].take() {
-                Some(later) if later.number != key => {
-                    self.queue.push(later.at, later.number, place);
-                    self.places[place as usize] = Some(Entry { looked_at: later.at, ..later });
-                }
+            let due = &mut self.places[place as usize];
+            match due.take_if(|entry| entry.number == key) {
                 Some(Entry { at, number, event, .. }) => {
                     self.free.push(place);
                     return Some((at, number, event));
                 }
-                None => self.free.push(place),
+                None => match due {
+                    Some(later) => {
+                        later.looked_at = later.at;
+                        self.queue.push(later.at, later.number, place);
+                    }
+                    None => self.free.push(place),
+                },
             }
         }
     }

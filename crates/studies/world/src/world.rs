@@ -377,22 +377,21 @@ impl World {
     fn step(&mut self, place: Place, act: impl FnOnce(&mut Process, &mut Effects)) {
         let machine = &mut self.machines[place];
         let Some(mut process) = machine.process.take() else { return };
-        let mut out = Effects {
-            now: machine.clock.shows(self.now),
-            next_connection: self.next_connection,
-            draws: Some(machine.draws.clone()),
-            ..std::mem::take(&mut self.spare)
-        };
+        let mut out = std::mem::take(&mut self.spare);
+        out.now = machine.clock.shows(self.now);
+        out.next_connection = self.next_connection;
+        out.draws = Some(machine.draws.clone());
         act(&mut process, &mut out);
         machine.process = Some(process);
         if let Some(draws) = out.draws.take() {
             machine.draws = draws;
         }
         self.next_connection = out.next_connection;
-        self.carry_out(place, out);
+        self.carry_out(place, &mut out);
+        self.spare = out;
     }
 
-    fn carry_out(&mut self, place: Place, mut out: Effects) {
+    fn carry_out(&mut self, place: Place, out: &mut Effects) {
         let (life, clock) = (self.machines[place].life, self.machines[place].clock);
         for frame in out.frames.drain(..) {
             self.send(place, frame);
@@ -433,7 +432,6 @@ impl World {
         if let Some(reason) = out.end.take() {
             self.end_by_itself(place, &reason);
         }
-        self.spare = out;
     }
 
     fn hear(&mut self, place: Place, fact: &Fact) {

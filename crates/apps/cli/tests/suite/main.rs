@@ -32,3 +32,4 @@ mod runs;
 mod secured;
 mod simulations;
 mod standby;
+mod tenancy;

@@ -4,6 +4,7 @@ mod manager;
 mod refusals;
 mod tables;
 mod tenants;
+mod usage;
 
 use quincunx_designs::CATALOG;
 use quincunx_flows::{Cluster, TenancyError, TenancyMeasurement, TenancyRequest, measure_tenancy};
@@ -23,8 +24,16 @@ fn tried(
     only: Option<usize>,
 ) -> Result<TenancyMeasurement, TenancyError> {
     let cluster = Cluster::new(&tenancy.fabric, &tenancy.link)?;
-    let request =
-        TenancyRequest { tenancy, cluster: &cluster, catalog: CATALOG, policy, units, seed: 1, only };
+    let request = TenancyRequest {
+        tenancy,
+        cluster: &cluster,
+        catalog: CATALOG,
+        policy,
+        units,
+        seed: 1,
+        only,
+        watched: true,
+    };
     measure_tenancy(&request, &mut |_| ControlFlow::Continue(()))
 }
 

@@ -151,6 +151,7 @@ fn one_seed_is_one_run_and_another_seed_another() {
             units: 8,
             seed,
             only: None,
+            watched: true,
         };
         quincunx_flows::measure_tenancy(&request, &mut |_| std::ops::ControlFlow::Continue(())).unwrap()
     };

@@ -63,6 +63,7 @@ fn by_flows(case: &Case, policy: TenancyPolicy, design: &str, bytes: u64) -> Vec
         units: 1024,
         seed: 1,
         only: None,
+        watched: false,
     };
     let found = measure_tenancy(&request, &mut |_| ControlFlow::Continue(())).unwrap();
     found.jobs.iter().map(|job| job.completion().as_micros_f64()).collect()

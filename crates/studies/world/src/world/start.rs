@@ -139,7 +139,7 @@ impl World {
         }
         self.next_connection = out.next_connection;
         self.tell(place, || "starts".to_owned());
-        self.carry_out(place, out);
+        self.carry_out(place, &mut out);
     }
 
     fn application(&self, place: Place) -> Option<Application> {
