@@ -213,7 +213,7 @@ fn nodes_table(nodes: &[NodeStatus], groups: &[GroupStatus], catalog: Catalog) -
 
 /// A design that a node has, with its version if this program has another.
 fn with_other_version(description: &NodeDescription, name: &str, catalog: Catalog) -> String {
-    let ours = |design: &&dyn AnyDesign| design.name() == *name;
+    let ours = |design: &&dyn AnyDesign| design.name() == name;
     match description.versions.get(name) {
         Some(version) if catalog.iter().filter(ours).any(|design| design.about().version != *version) => {
             format!("{name}@{version}")

@@ -213,7 +213,8 @@ fn used(run: &mut Value, usage: &Usage, jobs: &[JobOutcome]) {
     };
     run["part_s"] = json!(usage.part.as_secs_f64());
     run["switches"] = parts(&usage.switches);
-    run["links"] = parts(&usage.links);
+    // Hosts' own links say little where there are others.
+    run["links"] = parts(if usage.links.is_empty() { &usage.access } else { &usage.links });
     if jobs.len() > LISTED {
         return;
     }

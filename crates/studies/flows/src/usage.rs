@@ -2,7 +2,7 @@
 //! passes the last part, parts become twice as long, two by two, so that a run of any length has as many.
 
 use crate::fabric::Cluster;
-use quincunx_control::map::MapNode;
+use quincunx_control::map::{MapLink, MapNode};
 use quincunx_driver_flow::LinkId;
 use quincunx_units::{ByteCount, Duration, Instant};
 use std::collections::BTreeMap;
@@ -45,8 +45,10 @@ pub struct Usage {
     pub part: Duration,
     /// Switches that groups held, the fullest first.
     pub switches: Vec<Used>,
-    /// Links that carried something, each way, the busiest first. A collective's bits are spread evenly over its time.
+    /// Links between switches that carried something, each way, the busiest first. A collective's bits are spread evenly over its time.
     pub links: Vec<Used>,
+    /// Those of hosts.
+    pub access: Vec<Used>,
     /// Who held switches, in the order of switches' names, jobs and times.
     pub held: Vec<Held>,
 }
@@ -153,10 +155,19 @@ impl Watch {
             held.extend(spans.map(|[from, to]| Held { switch: name(switch), job, from, to }));
         }
         held.sort_by(|a, b| (&a.switch, a.job, a.from).cmp(&(&b.switch, b.job, b.from)));
+        let of_host =
+            |link: &LinkId| cluster.ends(MapLink(link.0 / 2)).iter().any(|&end| cluster.map().is_host(end));
+        let mut access = self.links;
+        let between = access.rows.extract_if(.., |link, _| !of_host(link)).collect();
+        let links = Parts { width: access.width, rows: between };
+        let shares = |links: Parts<LinkId>| {
+            links.shares(end, part, |link| cluster.name(link), |link| rates[link.0 as usize])
+        };
         Usage {
             part,
             switches: self.switches.shares(end, part, name, |_| memory.bytes() as f64),
-            links: self.links.shares(end, part, |link| cluster.name(link), |link| rates[link.0 as usize]),
+            links: shares(links),
+            access: shares(access),
             held,
         }
     }

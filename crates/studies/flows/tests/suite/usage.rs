@@ -27,7 +27,12 @@ fn links_carry_in_all_parts_together_what_they_carry_in_the_run() {
         let found = measured(&twenty_jobs(), policy, 8, None);
         let usage = usage(&found);
         for (name, share) in &found.busiest {
-            let used = usage.links.iter().find(|used| used.name == *name).expect("it carried something");
+            let used = usage
+                .links
+                .iter()
+                .chain(&usage.access)
+                .find(|used| used.name == *name)
+                .expect("it carried something");
             let sum = over_all(used, usage.part, found.makespan());
             assert!((sum - share).abs() < 1e-6, "{name}: {sum} {share}");
         }
@@ -73,7 +78,7 @@ fn among_hosts_nobody_holds_switches() {
     let found = measured(&twenty_jobs(), TenancyPolicy::Ring, 8, None);
     let usage = usage(&found);
     assert!(usage.switches.is_empty() && usage.held.is_empty());
-    assert!(!usage.links.is_empty());
+    assert!(!usage.links.is_empty() && !usage.access.is_empty());
 }
 
 #[test]
