@@ -39,7 +39,7 @@ import machines
 from jobs import AFTERMATH, Job, seconds
 from machines import Machines
 from processes import ends_with_its_parent
-from services import Services
+from services import Builds, Services
 
 # Of the simulated cluster: how long each job may take to run a round after the last fault, all to come to their end, each alone to get a group as
 # it asks for, and the last group to be forgotten.
@@ -60,7 +60,7 @@ class Broken(Exception):
 class Play:
     """One plan, from its first process to the last."""
 
-    def __init__(self, plan: dict, program: Path, library: Path, folder: Path, asked: argparse.Namespace) -> None:
+    def __init__(self, plan: dict, builds: Builds, folder: Path, asked: argparse.Namespace) -> None:
         self.plan, self.folder, self.patience, self.says = plan, folder, asked.patience, asked.story
         self.chance = random.Random(plan["seed"])
         self.begun = time.monotonic()
@@ -75,9 +75,9 @@ class Play:
         # Of a plan with one switch that switch's process passes frames on, at its ports.
         has_ports = len(plan["hosts"]) == 1
         self.machines = Machines(plan["hosts"], plan["spines"], others, weather["loss"], weather["corruption"], has_ports)
-        self.services = Services(plan, self.machines, program, folder, self.chance, self.tell_service)
+        self.services = Services(plan, self.machines, builds, folder, self.chance, self.tell_service)
         self.jobs = [
-            Job(number, plan, self.services, library, self.chance, self.tell, self.breaks, self.touched) for number in range(len(plan["jobs"]))
+            Job(number, plan, self.services, self.chance, self.tell, self.breaks, self.touched) for number in range(len(plan["jobs"]))
         ]
         self.services.add_all({host: job.plan["tenant"] for job in self.jobs if job.has_agents for host in job.hosts})
         # A round takes at least so long.
@@ -161,8 +161,10 @@ class Play:
         for job in self.jobs:
             job.hold_down(name, begins)
 
-    # There is one version to play it with.
-    upgrade = kill
+    def upgrade(self, name: str, begins: bool) -> None:
+        """Started again, it has this version; without --before it has had that all along."""
+        self.services.builds.upgrade(name)
+        self.kill(name, begins)
 
     def power_off(self, name: str, begins: bool) -> None:
         # First the links: what the kernel says of dead processes is heard by nobody.
@@ -416,20 +418,27 @@ def plan_of(program: Path, seed: int) -> dict:
     return json.loads(found.stdout)
 
 
+def installed(program: Path, folder: Path) -> Path:
+    """A folder with the command, and the package with its module as it was built beside the command."""
+    package = Path(__file__).resolve().parent.parent / "python" / "quincunx" / "quincunx"
+    shutil.copytree(package, folder / "package" / "quincunx", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    shutil.copyfile(program.parent / "lib_core.so", folder / "package" / "quincunx" / "_core.abi3.so")
+    (folder / "quincunx").symlink_to(program)
+    return folder
+
+
 def play(plan: dict, asked: argparse.Namespace) -> dict:
     """One plan; what came of it. A folder stays of one that breaks a promise."""
-    library = Path(tempfile.mkdtemp(prefix=f"quincunx-faults-{plan['seed']}-"))
-    folder = library / "said"
+    ours = Path(tempfile.mkdtemp(prefix=f"quincunx-faults-{plan['seed']}-"))
+    folder = ours / "said"
     folder.mkdir()
     # Until it is known that nothing was broken.
     row: dict = {"kept": False}
     try:
         machines.have_own_mounts()
-        # The package, with its module as it was built beside the command.
-        shutil.copytree(Path(__file__).resolve().parent.parent / "python" / "quincunx" / "quincunx", library / "package" / "quincunx", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
-        shutil.copyfile(asked.program.parent / "lib_core.so", library / "package" / "quincunx" / "_core.abi3.so")
+        now, before = installed(asked.program, ours / "now"), asked.before and installed(asked.before, ours / "before")
         (folder / "plan.json").write_text(json.dumps(plan, indent=2))
-        played = Play(plan, asked.program, library / "package", folder, asked)
+        played = Play(plan, Builds(plan, now, before), folder, asked)
         try:
             played.run()
         finally:
@@ -442,7 +451,7 @@ def play(plan: dict, asked: argparse.Namespace) -> dict:
             shutil.copytree(folder, kept, ignore=shutil.ignore_patterns("store"))
             row["folder"] = str(kept)
         machines.unmount(str(folder / "store"))
-        shutil.rmtree(library, ignore_errors=True)
+        shutil.rmtree(ours, ignore_errors=True)
     return row
 
 
@@ -463,7 +472,7 @@ def play_many(asked: argparse.Namespace, first: int, last: int) -> list[dict]:
             while seeds and len(running) < asked.jobs:
                 seed = seeds.pop(0)
                 command = [sys.executable, __file__, str(asked.program), "--seed", str(seed), "--json", "--patience", str(asked.patience)]
-                command += ["--keep", str(asked.keep)]
+                command += ["--keep", str(asked.keep), *(["--before", str(asked.before)] if asked.before else [])]
                 running[seed] = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=ends_with_its_parent)
             for seed, process in list(running.items()):
                 if process.poll() is None:
@@ -496,15 +505,17 @@ def main() -> int:
     which.add_argument("--plan", type=Path, metavar="FILE", help="a plan that was written")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="so many of --seeds at once [default: 1]")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where the words of those that break a promise are kept [default: in the folder for temporary files]", default=Path(tempfile.gettempdir()) / "quincunx-broken")
+    parser.add_argument("--before", type=Path, metavar="QUINCUNX", help="the command of another build, also with lib_core.so beside it: what a plan upgrades runs that until then [default: the same build]")
     parser.add_argument("--patience", type=float, default=1.0, metavar="FACTOR", help="so many times the time that promises have, on a busy machine [default: 1]")
     parser.add_argument("--story", action="store_true", help="says line by line what happens, on standard error")
     parser.add_argument("--json", action="store_true", help="prints one JSON object a plan, or a list of them")
     asked = parser.parse_args()
     if lack := machines.lacks():
         sys.exit(lack)
-    asked.program = asked.program.resolve()
-    if not (asked.program.parent / "lib_core.so").exists():
-        sys.exit(f"expected lib_core.so beside {asked.program}, found none; cargo build -p quincunx-python")
+    asked.program, asked.before = asked.program.resolve(), asked.before and asked.before.resolve()
+    for program in filter(None, (asked.program, asked.before)):
+        if not (program.parent / "lib_core.so").exists():
+            sys.exit(f"expected lib_core.so beside {program}, found none; cargo build -p quincunx-python")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, interrupt)
     try:

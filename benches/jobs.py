@@ -57,8 +57,8 @@ class Rank:
 class Job:
     """`tell` hears what happens, `broken` a promise that is not kept, `touched` says whether something has befallen these machines since then."""
 
-    def __init__(self, number: int, plan: dict, services: Services, library: Path, chance: random.Random, tell, broken, touched) -> None:
-        self.number, self.plan, self.services, self.library, self.chance = number, plan["jobs"][number], services, library, chance
+    def __init__(self, number: int, plan: dict, services: Services, chance: random.Random, tell, broken, touched) -> None:
+        self.number, self.plan, self.services, self.chance = number, plan["jobs"][number], services, chance
         self.machines: Machines = services.machines
         self.seed = plan["seed"]
         self.tell, self.broken, self.touched = tell, broken, touched
@@ -136,7 +136,7 @@ class Job:
         environment = os.environ | {
             "RANK": str(rank), "WORLD_SIZE": str(len(self.hosts)), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "ROUNDS_LIFE": str(self.life),
             "QUINCUNX_JOB": f"{plan['tenant']}/j{self.number}.", "QUINCUNX_ADDRESS": self.machines.address(host),
-            "QUINCUNX_DESIGN": plan["design"], "QUINCUNX_SET": settings_of(plan), "PYTHONPATH": str(self.library), "PYTHONUNBUFFERED": "1",
+            "QUINCUNX_DESIGN": plan["design"], "QUINCUNX_SET": settings_of(plan), "PYTHONPATH": str(self.services.builds.of(host) / "package"), "PYTHONUNBUFFERED": "1",
         }
         if self.has_agents:
             environment["QUINCUNX_MANAGER"] = f"127.0.0.1:{MANAGER_PORT}"

@@ -50,11 +50,28 @@ class Service:
         self.files: int | None = None
 
 
+class Builds:
+    """Folders of what machines run, the command and the package for Python: this version, and another on those that are to be upgraded to it."""
+
+    def __init__(self, plan: dict, now: Path, before: Path | None = None) -> None:
+        self.now, self.before = now, before
+        upgraded = (fault["kind"].get("upgrade") for fault in plan["faults"] if isinstance(fault["kind"], dict))
+        self.behind = {name for name in upgraded if name is not None} if before is not None else set()
+
+    def of(self, machine: str) -> Path:
+        return self.before if machine in self.behind else self.now
+
+    def upgrade(self, machine: str) -> None:
+        """What is started there from now on is of this version."""
+        self.behind.discard(machine)
+
+
 class Services:
     """Keeps all of them running, but for what faults hold down."""
 
-    def __init__(self, plan: dict, machines: Machines, program: Path, folder: Path, chance: random.Random, tell) -> None:
-        self.plan, self.machines, self.program, self.folder, self.chance, self.tell = plan, machines, program, folder, chance, tell
+    def __init__(self, plan: dict, machines: Machines, builds: Builds, folder: Path, chance: random.Random, tell) -> None:
+        self.plan, self.machines, self.builds, self.folder, self.chance, self.tell = plan, machines, builds, folder, chance, tell
+        self.program = builds.now / "quincunx"
         self.processes = Processes()
         self.services: dict[str, Service] = {}
         self.has_etcd = plan["store"] == "lease" and shutil.which("etcd") is not None
@@ -106,7 +123,7 @@ class Services:
                        "--initial-cluster", "default=http://127.0.0.1:2380", *tls]
             self.add("e0", "e0", command, 0)
         for name in self.managers:
-            command = [str(self.program), "manager", "--listen", f"{self.machines.control_address(name)}:{MANAGER_PORT}",
+            command = ["quincunx", "manager", "--listen", f"{self.machines.control_address(name)}:{MANAGER_PORT}",
                        "--identity", str(ours / "manager.pem")]
             if self.has_etcd:
                 command += ["--store", f"etcd://{self.machines.control_address('e0')}:{ETCD_PORT}/fabric", "--store-identity", str(ours / "store-identity.pem")]
@@ -124,11 +141,11 @@ class Services:
             if self.machines.has_ports:
                 ports = [word for other in self.machines.neighbours(name) for word in ("--port", self.machines.port(name, other))]
                 links = ["--address", f"{self.machines.address(name)}/24", *ports]
-            command = [str(self.program), "switch", "--name", name, *links, "--manager", self.addresses(),
+            command = ["quincunx", "switch", "--name", name, *links, "--manager", self.addresses(),
                        "--identity", str(ours / f"node-{name}.pem"), *unit, *faults, "--metrics", f"127.0.0.1:{METRICS_PORT}"]
             self.add(name, name, command, 0.3 + self.chance.random() * 0.4)
         for host, tenant in agents.items():
-            command = [str(self.program), "agent", "--listen", f"127.0.0.1:{MANAGER_PORT}", "--manager", self.addresses(),
+            command = ["quincunx", "agent", "--listen", f"127.0.0.1:{MANAGER_PORT}", "--manager", self.addresses(),
                        "--identity", str(ours / f"tenant-{tenant}.pem")]
             # Both ends of a cable say who they are.
             command += ["--port", "eth0", "--name", f"{tenant}/{host}"] if self.machines.has_ports else []
@@ -161,7 +178,9 @@ class Services:
         with self.log(service.name).open("a") as log:
             log.write(f"--- start {service.starts}\n")
             log.flush()
-            command = self.machines.command(service.machine, service.command)
+            build = self.builds.of(service.machine)
+            words = [str(build / word) if word == "quincunx" else word for word in service.command]
+            command = self.machines.command(service.machine, words)
             environment = os.environ | {"RUST_BACKTRACE": "1"}
             service.process = self.processes.start(service.name, command, environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         if service.pauses:

@@ -19,7 +19,7 @@ def load(name: str) -> types.ModuleType:
         return importlib.import_module(name)
 
 
-faults, jobs, rounds, machines = map(load, ("faults", "jobs", "rounds", "machines"))
+faults, jobs, rounds, machines, services = map(load, ("faults", "jobs", "rounds", "machines", "services"))
 
 
 class LooksAlike(unittest.TestCase):
@@ -42,6 +42,19 @@ def crc_32(data: bytes) -> int:
         for _ in range(8):
             rest = rest >> 1 ^ (0xEDB88320 if rest & 1 else 0)
     return rest ^ 0xFFFFFFFF
+
+
+class Versions(unittest.TestCase):
+    PLAN = {"faults": [{"kind": {"upgrade": "s0"}}, {"kind": {"kill": "s1"}}, {"kind": "full-store"}]}
+
+    def test_what_a_plan_upgrades_runs_the_build_before_until_then(self) -> None:
+        builds = services.Builds(self.PLAN, Path("now"), Path("before"))
+        self.assertEqual([str(builds.of(name)) for name in ("s0", "s1", "m0")], ["before", "now", "now"])
+        builds.upgrade("s0")
+        self.assertEqual(str(builds.of("s0")), "now")
+
+    def test_without_another_build_all_run_one(self) -> None:
+        self.assertEqual(str(services.Builds(self.PLAN, Path("now")).of("s0")), "now")
 
 
 class Times(unittest.TestCase):
