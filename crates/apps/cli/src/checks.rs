@@ -13,7 +13,7 @@ use crate::Failure;
 pub(crate) struct Target {
     /// A design, or a study
     pub(crate) design: String,
-    /// A collective that the design offers, or what the study takes
+    /// A collective that the design offers, several with commas in sequence, or what the study takes
     pub(crate) collective: String,
     /// star-N, tree-X-Y, tree-AxB, ring-N or mesh-DxM, memory-N or memory-NxS for N accelerators around one or S switches, a preset or a
     /// scenario's file; studies have networks of their own [default: tree-3-2; of a design on meshes mesh-2x2, of one on memory fabrics
@@ -92,6 +92,8 @@ const EXAMPLES: &str = "Examples:
   quincunx check epic-3 all_reduce                       five packets, one loss
   quincunx check epic-2 broadcast --reorder --duplicate  and one frame may be late, and one may come twice
   quincunx check epic-3 all_reduce --times 2 --packets 1  two in sequence on one group
+  quincunx check epic-2 reduce,broadcast --root 2,0 --packets 1 --late-start
+                                                         different ones in sequence, whose roots differ
   quincunx check epic-2 all_gather --tree star-2 --packets 1 --times 2 --in-flight 2
                                                          two in sequence, and both under way at once
   quincunx check epic-2 all_reduce --tree star-2 --packets 1 --groups 2

@@ -381,7 +381,7 @@ impl<P: Payload> ModeII<P> {
             self.advance_acked(edge, arrived, out);
         }
         if !positive {
-            self.rewind(edge, sequence);
+            self.rewind(edge, sequence, out);
         }
         let bit = edge_bit(edge);
         if invocation.message.pattern != Pattern::AllReduce && self.ends & bit != 0 {

@@ -31,6 +31,9 @@ const IN_WAVES: usize = 5;
 /// Packets of other collectives on a memory fabric: one for each of two accelerators.
 const IN_PARTS: usize = 2;
 
+/// Between collectives that ranks run one after the other.
+const SEQUENCE: char = ',';
+
 /// The network that a design is explored on if nobody says another: the first that it runs on.
 fn default_network(design: &dyn AnyDesign) -> Option<&'static str> {
     let name = |(fabric, _): &(FabricKind, _)| NETWORKS.iter().find(|(known, _)| known == fabric);
@@ -74,8 +77,10 @@ impl Subject {
             },
             _ => catalog.named(name),
         };
+        let offers =
+            |design: &dyn AnyDesign, name: &str| of_hosts(design).any(|offered| offered.name() == name);
         let offered = |design: &dyn AnyDesign| {
-            of_hosts(design).any(|offered| offered.name() == collective)
+            collective.split(SEQUENCE).all(|name| offers(design, name))
                 || collective == WRITE && design.about().writes
         };
         match (design, study) {
@@ -177,7 +182,11 @@ fn group(
         "--in-flight",
         "--late-start",
     ];
-    let is_routed = collective.parse::<Collective>().is_ok_and(Collective::is_routed);
+    let writes = collective == WRITE;
+    let names = collective.split(SEQUENCE).filter(|_| !writes);
+    let collectives: Vec<Collective> =
+        names.map(str::parse).collect::<Result<_, _>>().map_err(|error| Refusal::of(&error))?;
+    let is_routed = collectives.iter().any(|collective| collective.is_routed());
     let tree: &str = match &arguments.tree {
         Some(tree) => tree,
         None if is_routed => SERVERS,
@@ -189,9 +198,6 @@ fn group(
             )
         })?,
     };
-    let writes = collective == WRITE;
-    let collective = (!writes).then(|| collective.parse::<Collective>()).transpose();
-    let collective = collective.map_err(|error| Refusal::of(&error))?;
     if design.defaults().has(SLOW.0) {
         used.push("--slow");
     }
@@ -210,9 +216,7 @@ fn group(
     let mut setup = GroupSetup {
         design,
         scenario,
-        collectives: collective.map_or(Vec::new(), |collective| {
-            (0..arguments.times.into()).map(|number| collective.with_root(arguments.root(number))).collect()
-        }),
+        collectives: in_sequence(&collectives, arguments),
         writes,
         packets,
         senders,
@@ -234,6 +238,14 @@ fn group(
         is_lossless: false,
         is_single: false,
     })
+}
+
+/// The collectives one after the other, the last one as often as it takes to have as many as are asked for; each with its root.
+fn in_sequence(collectives: &[Collective], arguments: &Arguments) -> Vec<Collective> {
+    let Some(last) = collectives.last() else { return Vec::new() };
+    let count = collectives.len().max(arguments.times.into());
+    let of = |number: usize| collectives.get(number).unwrap_or(last).with_root(arguments.root(number));
+    (0..count).map(of).collect()
 }
 
 /// A group of a design on a memory fabric.

@@ -71,11 +71,15 @@ impl Manager {
         }
     }
 
-    /// A member that was away is back: what the group has lost is decided on when it is the last one.
+    /// A member that was away is back: what the group has lost is decided on when it is the last one. Where somebody does not answer, ranks
+    /// are asked what they have called, as they would have been had they been there.
     pub(super) fn decide_on_loss(&mut self, group: GroupId, out: &mut Vec<Action>) {
-        let lost = self.groups.get_mut(&group).and_then(|entry| entry.lost.take());
-        if let Some((failure, among_hosts)) = lost {
-            self.lose_part(group, failure, among_hosts, out);
+        let Some(entry) = self.groups.get_mut(&group) else { return };
+        let Some((failure, among_hosts)) = entry.lost.take() else { return };
+        let is_away = |member: &String| entry.away.contains_key(member);
+        match among_hosts && !entry.request.members.iter().any(is_away) {
+            true => self.doubt(group, failure, false, out),
+            false => self.lose_part(group, failure, among_hosts, out),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Nodes that are lost and come back, leases, and a manager that starts again.
 
+use crate::agreement::{answer, bad, good};
 use crate::site::{Site, config, host, request, switch, told, tree};
 use quincunx_collective::GroupId;
 use quincunx_control::{
@@ -203,6 +204,10 @@ fn broken_before_all_are_back() -> (Site, GroupId, GroupRecord) {
 fn what_a_group_has_lost_is_decided_on_when_its_members_are_back() {
     let (mut site, id, record) = broken_before_all_are_back();
     let actions = attach(&mut site, host(1), &[held(&record, "r1")]);
+    let asked = told(&actions).into_iter().filter(|(_, told)| *told == Instruction::TellCalls(id));
+    assert_eq!(asked.map(|(node, _)| node).collect::<Vec<_>>(), ["r0", "r1"]);
+    site.report("r0", id, answer(&[good(5)]));
+    let actions = site.report("r1", id, answer(&[good(5)]));
     let suspended: Vec<_> = told(&actions)
         .into_iter()
         .filter_map(|(node, told)| {
@@ -210,6 +215,17 @@ fn what_a_group_has_lost_is_decided_on_when_its_members_are_back() {
         })
         .collect();
     assert_eq!(suspended, ["r0", "r1"]);
+}
+
+/// Found by seed 40140: it was made anew, for a manager that had just started could not ask those who were not back.
+#[test]
+fn members_that_differ_are_told_apart_once_they_are_back() {
+    let (mut site, id, record) = broken_before_all_are_back();
+    attach(&mut site, host(1), &[held(&record, "r1")]);
+    site.report("r0", id, answer(&[good(5)]));
+    site.report("r1", id, answer(&[bad(5)]));
+    let GroupState::Failed(failure) = site.state(id) else { panic!("{:?}", site.state(id)) };
+    assert!(failure.is_disagreement(), "{failure}");
 }
 
 #[test]

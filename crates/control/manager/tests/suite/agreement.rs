@@ -10,11 +10,11 @@ fn all_reduce(number: u64, data_type: DataType) -> Call {
     Call::new(number, Collective::AllReduce, (Op::Reduce(ReduceOp::Sum), data_type), 4096)
 }
 
-fn good(number: u64) -> Call {
+pub(crate) fn good(number: u64) -> Call {
     all_reduce(number, DataType::F32)
 }
 
-fn bad(number: u64) -> Call {
+pub(crate) fn bad(number: u64) -> Call {
     all_reduce(number, DataType::I32)
 }
 
@@ -22,7 +22,7 @@ fn stalled(calls: &[Call]) -> Report {
     Report::Called { calls: calls.to_vec(), is_stalled: true, standing: Standing::default() }
 }
 
-fn answer(calls: &[Call]) -> Report {
+pub(crate) fn answer(calls: &[Call]) -> Report {
     Report::Called { calls: calls.to_vec(), is_stalled: false, standing: Standing::default() }
 }
 

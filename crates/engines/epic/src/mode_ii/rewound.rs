@@ -14,7 +14,7 @@ use crate::invocation::{EdgeSet, edge_bit, edges_of};
 impl<P: Payload> ModeII<P> {
     /// A rank asks for packet `sequence`, or is not ready for it: what has passed to it from there on it has dropped. One that keeps
     /// what comes early has not.
-    pub(super) fn rewind(&mut self, edge: usize, sequence: u64) {
+    pub(super) fn rewind(&mut self, edge: usize, sequence: u64, out: &mut dyn DatapathSink<P>) {
         let bit = edge_bit(edge);
         let is_stale = sequence < self.acked[edge];
         let Some(asked) = self.table.index(sequence) else { return };
@@ -37,7 +37,12 @@ impl<P: Payload> ModeII<P> {
                 }
             }
         }
-        self.clear = self.clear.min(self.table.get(asked).first);
+        let asked = *self.table.get(asked);
+        self.clear = self.clear.min(asked.first);
+        if self.receivers(&asked) & bit == 0 {
+            // Nothing of it will pass to a rank that has not begun it yet: what comes behind it has nothing to wait for.
+            self.update_gates(out);
+        }
     }
 
     /// Asks on behalf of `ranks` for a collective that they have dropped, from its first packet on.

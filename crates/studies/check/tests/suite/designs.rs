@@ -147,6 +147,26 @@ fn a_name_is_a_design_or_else_a_study() {
 }
 
 #[test]
+fn different_collectives_run_in_sequence_each_with_its_root() {
+    let star = Arguments {
+        tree: Some("star-2".to_owned()),
+        packets: Some(1),
+        roots: vec![1, 0],
+        ..Arguments::default()
+    };
+    let explored = |collectives: &str| {
+        let subject = Subject::find(CATALOG, "epic-2", collectives, &star).unwrap();
+        let (effort, finding) = subject.network.explore(lossy(), &mut |_| ControlFlow::Continue(()));
+        assert_eq!(finding, Finding::Correct, "{collectives}");
+        effort.states
+    };
+    let [both, one, other] = ["reduce,broadcast", "reduce", "broadcast"].map(explored);
+    assert!(both > one.max(other), "{both} states, {one} and {other} of each alone");
+    let refused = Subject::find(CATALOG, "epic-2", "reduce,dispatch", &star).map(|_| ()).unwrap_err();
+    assert!(refused.to_string().contains("found reduce,dispatch"), "{refused}");
+}
+
+#[test]
 fn what_is_not_explored_is_refused_in_a_line_that_says_why() {
     let plain = Arguments::default();
     let mutate = Arguments { mutate: Some("nothing".to_owned()), ..plain.clone() };

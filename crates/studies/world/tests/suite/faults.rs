@@ -3,7 +3,9 @@
 use crate::SETUP;
 use quincunx_designs::CATALOG;
 use quincunx_units::{ByteCount, Duration};
-use quincunx_world::{Fault, FaultKind, JobPlan, Plan, StoreKind, Telling, Weather, designs, run};
+use quincunx_world::{
+    Difference, Fault, FaultKind, JobPlan, Mistake, Plan, StoreKind, Telling, Weather, designs, run,
+};
 use std::collections::BTreeMap;
 
 /// Two hosts at one switch, whose groups live for seconds.
@@ -147,6 +149,48 @@ fn a_sender_with_a_narrowed_window_asks_about_what_it_has_sent_again() {
         pause: Duration::ZERO,
         think: Duration::from_millis(5),
         settings: own.map(|(key, value)| (key.to_owned(), value)).into(),
+        ..plan.jobs[0].clone()
+    };
+    assert_eq!(run(&plan, SETUP, Telling::Nothing).unwrap().violation, None);
+}
+
+#[test]
+fn a_broadcast_passes_to_a_rank_that_had_not_begun_the_reduce_before_it() {
+    // Found by seed 41253, without any fault: two ranks at a switch in Mode-II add up for a rank at another, and the first of them broadcasts at once. The
+    // second had begun neither, and asked for the packet that it awaited, one of the Reduce. The switch held the Broadcast back until that would
+    // pass to it again, which it never does.
+    let mut plan = plan(Vec::new());
+    (plan.seed, plan.hosts, plan.spines, plan.managers) = (41253, vec![4, 4], 2, 2);
+    (plan.memory, plan.store, plan.calm_at) =
+        (ByteCount::new(64 << 10), StoreKind::Lease, Duration::from_secs(22));
+    let own = ["group.confirm", "group.selective"].map(|key| (key.to_owned(), false.into()));
+    plan.jobs[0] = JobPlan {
+        hosts: vec![2, 1, 5],
+        design: "epic-2".to_owned(),
+        elements: 8,
+        collectives: 2,
+        pause: Duration::ZERO,
+        think: Duration::from_micros(200),
+        rest: Duration::from_millis(600),
+        settings: own.into(),
+        ..plan.jobs[0].clone()
+    };
+    assert_eq!(run(&plan, SETUP, Telling::Nothing).unwrap().violation, None);
+}
+
+#[test]
+fn ranks_that_differ_are_told_so_by_a_manager_that_has_just_started() {
+    // Found by seed 40140: the manager that had asked two ranks what they had called was killed, and the next one made their group anew.
+    let mut plan = plan(vec![fault([1251, 362], FaultKind::TornWrite { kept: false })]);
+    (plan.seed, plan.managers, plan.store) = (40140, 2, StoreKind::Lease);
+    plan.calm_at = Duration::from_millis(1623);
+    plan.jobs[0] = JobPlan {
+        design: "epic-1".to_owned(),
+        elements: 8,
+        collectives: 11,
+        think: Duration::from_millis(5),
+        rest: Duration::from_secs(1),
+        mistake: Some(Mistake { rank: 0, one_in: 4, differs_in: Difference::Type }),
         ..plan.jobs[0].clone()
     };
     assert_eq!(run(&plan, SETUP, Telling::Nothing).unwrap().violation, None);
