@@ -16,6 +16,7 @@ import numbers
 import os
 import re
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
@@ -52,6 +53,8 @@ class Folder:
         for file in _files(self._path):
             self._files.setdefault(file.name[:24], []).append(file)
         self._listed = set(_listed(self._path / MANIFEST))
+        # After an interrupt calls that are under way keep what they came to each in its own thread.
+        self._telling = threading.Lock()
 
     def key(self, options: Mapping[str, Any]) -> str:
         """What decides a point, as a hash. Raises TypeError for an option that has no text."""
@@ -103,11 +106,11 @@ class Folder:
     def _tell(self, file: str | None, options: Mapping[str, Any], **more: Any) -> None:
         ended = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         line = json.dumps({"file": file, **more, "options": _plain("options", options), **self._said, "ended": ended}) + "\n"
-        with open(self._path / MANIFEST, "ab+") as manifest:
+        with self._telling, open(self._path / MANIFEST, "ab+") as manifest:
             # A line that was broken off stays alone.
             if manifest.tell():
                 manifest.seek(-1, os.SEEK_END)
-                line = line if manifest.read() == b"\n" else "\n" + line
+                line = line if manifest.read(1) == b"\n" else "\n" + line
             manifest.write(line.encode())
 
 

@@ -212,6 +212,14 @@ class Folders(Kept):
         named = [json.loads(line)["file"] for place, line in enumerate(lines) if place != 4]
         self.assertEqual(sorted(named), [file.name for file in self.files()])
 
+    def test_points_that_are_kept_at_once_have_a_whole_line_each(self) -> None:
+        from quincunx import _kept, analysis
+
+        folder, table = _kept.Folder(self.folder, work), analysis.table([{"here": "a"}], at=0.0)
+        with threads(8) as executor:
+            list(executor.map(lambda each: folder.write(f"{each:024}", {"number": each}, table), range(400)))
+        self.assertEqual(sorted(line["options"]["number"] for line in self.manifest()), list(range(400)))
+
     def test_kept_reads_a_folder_as_one_table_in_the_order_in_which_points_were_done(self) -> None:
         import pyarrow
         import quincunx
