@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import unittest
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,14 +21,17 @@ BUILD = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "r
 PACKAGES = {"yosys-smtbmc": "yosys", "yosys-abc": "yosys"}
 
 
+def packages_first(sources: Iterable[Path]) -> list[Path]:
+    """In the order in which they are otherwise: the tools read one after the other."""
+    return sorted(sources, key=lambda path: not path.stem.endswith("_pkg"))
+
+
 def prim_sources() -> list[Path]:
-    return sorted(RTL.glob("prim/*/rtl/*.sv"))
+    return packages_first(sorted(RTL.glob("prim/*/rtl/*.sv")))
 
 
 def switch_sources() -> list[Path]:
-    """The package first: the tools read files in order."""
-    sources = sorted((RTL / "allreduce_switch/rtl").glob("*.sv"))
-    return [*prim_sources(), *sorted(sources, key=lambda path: not path.stem.endswith("_pkg"))]
+    return [*prim_sources(), *packages_first(sorted((RTL / "allreduce_switch/rtl").glob("*.sv")))]
 
 
 def programs(*names: str):

@@ -41,9 +41,8 @@ class Block:
     more: tuple[str, ...] = ()
 
     def sources(self) -> list[Path]:
-        """Packages first: the tools read files in order."""
         found = [*rtl_tools.prim_sources(), *sorted((RTL / self.name / "rtl").glob("*.sv"))]
-        return [*sorted(found, key=lambda path: not path.stem.endswith("_pkg")), *(RTL / self.name / path for path in self.more)]
+        return [*rtl_tools.packages_first(found), *(RTL / self.name / path for path in self.more)]
 
     def settings(self) -> str:
         """What Verilator is told of the copies: each stays a module, and keeps its inputs but for clocks and resets."""
@@ -58,9 +57,10 @@ class Block:
 
 OF_SWITCH = "prim_add_fp32 port_analyzer frame_analyzer cross_fifo_rx cross_fifo_tx forwarding_table output_arbiter frame_assembler aggregation_frame_handler prim_fifo_async prim_fifo_sync"
 SWITCH = Block("allreduce_switch", "observed_switch", OF_SWITCH, ("tb/observed_switch.sv",))
-SCIN = Block("scin_isa", "scin_switch", "lane_adder prim_add_fp32 dequantizer code_divider switch_port isa_receiver read_issuer write_issuer")
+SCIN = Block("scin_isa", "scin_switch", "prim_add_lane prim_add_fp32 dequantizer code_divider switch_port isa_receiver read_issuer write_issuer")
 INC = Block("inc_engine", "inc_engine", "reduce_lane prim_add_fp32 delay_line crc_block port_receiver port_sender packet_reader page_pool slot_table group_control")
-BLOCKS = {block.name: block for block in (SWITCH, SCIN, INC)}
+CAIS = Block("cais_merge", "cais_merge", "prim_add_lane prim_add_fp32 lookup_table access_order")
+BLOCKS = {block.name: block for block in (SWITCH, SCIN, INC, CAIS)}
 
 
 class Shape:

@@ -6,8 +6,9 @@ import unittest
 import rtl_tools
 from lines import Program
 
-sys.path[:0] = [str(rtl_tools.RTL / block / "tb") for block in ("allreduce_switch", "scin_isa", "inc_engine")]
+sys.path[:0] = [str(rtl_tools.RTL / block / "tb") for block in ("allreduce_switch", "scin_isa", "inc_engine", "cais_merge")]
 
+import cais_build
 import inc_build
 import scin_build
 import switch_build
@@ -17,6 +18,7 @@ WRONG = {
     switch_build.TWO: ("turn 1", "gap 1", "run 1", "cycles ten", "frame 2 00", "frame 0 0g", "frame 0 000", "sink 0 slow"),
     scin_build.EIGHT: ("turn 1", "add 1", "run 1", "cycles ten", "add 8 1", "raw 0 0g", "read 5 4", "instruction 1 64"),
     inc_build.EIGHT: ("turn 1", "pace 1", "run 1", "stall ten", "frame 8 00", "frame 0 0g", "group 2 2 - 3 64 0 0 3 0,1", "group 2 2 - 4 64 0 0 3 0,1 no-rule"),
+    cais_build.SMALL: ("turn 1", "pace 1", "stall ten", "home 1", "packet 16 00", "packet 0 0g", "packet 0 00", "unit 4 3 0", "unit 3 3"),
 }
 
 

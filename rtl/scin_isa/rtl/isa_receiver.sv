@@ -15,8 +15,8 @@ module isa_receiver #(
     input wire logic clk_i,
     input wire logic rst_ni,
     // The switch, and the accelerator, whose number is the port's.
-    input wire logic [scin_isa_pkg::NodeW-1:0] node_i,
-    input wire logic [scin_isa_pkg::NodeW-1:0] port_i,
+    input wire logic [prim_flit_pkg::NodeW-1:0] node_i,
+    input wire logic [prim_flit_pkg::NodeW-1:0] port_i,
     // Flits of packets with the INC bit.
     input wire logic valid_i,
     input wire logic last_i,
@@ -51,8 +51,8 @@ module isa_receiver #(
   localparam int FlitAddressW = $clog2(WAVES * WaveFlits);
   localparam int PacketFlits = PAYLOAD_BYTES / 32;
   localparam int ScaleFlits = (SCALE_BYTES > 32) ? SCALE_BYTES / 32 : 1;
-  localparam int TagRestW = scin_isa_pkg::TagW - EntryW - OFFSET_W;
-  localparam int SlotRestW = scin_isa_pkg::TagW - SlotW - SLOT_OFFSET_W;
+  localparam int TagRestW = prim_flit_pkg::TagW - EntryW - OFFSET_W;
+  localparam int SlotRestW = prim_flit_pkg::TagW - SlotW - SLOT_OFFSET_W;
   localparam logic [47:0] Counter = 48'h8000_0000_0000;
 
   typedef enum logic [1:0] {
@@ -63,7 +63,7 @@ module isa_receiver #(
   } state_e;
 
   state_e                state_q, state_d;
-  scin_isa_pkg::header_t header;
+  prim_flit_pkg::header_t header;
   logic                  ours, is_scales, fits, tag_fits, slot_fits;
   logic [LengthW-1:0]    whole, length, expected;
   logic [31:0]           start, left, behind;
@@ -78,9 +78,9 @@ module isa_receiver #(
   logic [63:0]           word;
   logic                  unused_header;
 
-  assign header = scin_isa_pkg::swap(flit_i[127:0]);
+  assign header = prim_flit_pkg::swap(flit_i[127:0]);
   assign unused_header = ^{header.inc, header.notify, header.reserved, header.credit};
-  assign word   = scin_isa_pkg::swap_word(flit_i[63:0]);
+  assign word   = prim_flit_pkg::swap_word(flit_i[63:0]);
   assign ours   = header.source == port_i && header.destination == node_i;
 
   // As a packet begins, its tag is asked about; afterwards the one whose data comes.
@@ -128,15 +128,15 @@ module isa_receiver #(
             drop_o[scin_isa_pkg::DropSource] = 1'b1;
           end else begin
             unique case (header.kind)
-              scin_isa_pkg::KindReadResponse: begin
+              prim_flit_pkg::KindReadResponse: begin
                 if (!fits || last_i) drop_o[scin_isa_pkg::DropResponse] = 1'b1;
                 else state_d = Data;
               end
-              scin_isa_pkg::KindWriteResponse: begin
+              prim_flit_pkg::KindWriteResponse: begin
                 answer_o = slot_fits && answer_awaited_i;
                 drop_o[scin_isa_pkg::DropResponse] = !answer_o;
               end
-              scin_isa_pkg::KindAdd: begin
+              prim_flit_pkg::KindAdd: begin
                 if (header.address == Counter && !last_i) state_d = Word;
                 else drop_o[scin_isa_pkg::DropTransaction] = 1'b1;
               end

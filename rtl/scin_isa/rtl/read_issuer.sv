@@ -13,8 +13,8 @@ module read_issuer #(
     input wire logic clk_i,
     input wire logic rst_ni,
     // The switch, and the accelerator, whose number is the port's.
-    input wire logic [scin_isa_pkg::NodeW-1:0] node_i,
-    input wire logic [scin_isa_pkg::NodeW-1:0] port_i,
+    input wire logic [prim_flit_pkg::NodeW-1:0] node_i,
+    input wire logic [prim_flit_pkg::NodeW-1:0] port_i,
     // A wave; there is room for as many as there are entries.
     input wire logic take_i,
     input wire logic [((WAVES > 1) ? $clog2(WAVES) : 1)-1:0] entry_i,
@@ -47,7 +47,7 @@ module read_issuer #(
   logic [LengthW-1:0]      sent_q, sent_d, whole, rest, piece, scale_length;
   logic                    scaled_q, scaled_d;
   logic [OFFSET_W-1:0]     offset_q, offset_d, place;
-  scin_isa_pkg::header_t   header;
+  prim_flit_pkg::header_t   header;
 
   assign pushed = {entry_i, length_i, quantised_i, address_i, scale_address_i};
 
@@ -80,16 +80,16 @@ module read_issuer #(
 
   always_comb begin
     header             = '0;
-    header.kind        = scin_isa_pkg::KindRead;
+    header.kind        = prim_flit_pkg::KindRead;
     header.inc         = 1'b1;
     header.source      = node_i;
     header.destination = port_i;
     header.address     = (scales ? burst.scale_address : burst.address) + 48'(sent_q);
     header.length      = 16'(piece);
-    header.tag = scin_isa_pkg::TagW'({burst.entry, place});
+    header.tag = prim_flit_pkg::TagW'({burst.entry, place});
   end
   assign valid_o = valid;
-  assign flit_o  = {128'd0, scin_isa_pkg::swap(header)};
+  assign flit_o  = {128'd0, prim_flit_pkg::swap(header)};
 
   always_comb begin
     sent_d   = sent_q;

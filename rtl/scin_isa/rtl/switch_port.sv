@@ -52,16 +52,16 @@ module switch_port #(
   logic [255:0] in_flit_q;
   logic [1:0]   kind_class, kind_class_q;
   logic [3:0]   to_core, core_pop, unused_rx_ready;
-  scin_isa_pkg::header_t header;
+  prim_flit_pkg::header_t header;
   logic         unused_header;
   logic [3:0]    tx_valid, tx_last, tx_ready;
   logic [1023:0] tx_flit;
 
-  assign header     = scin_isa_pkg::swap(in_flit_q[127:0]);
+  assign header     = prim_flit_pkg::swap(in_flit_q[127:0]);
   assign unused_header = ^{header.notify, header.reserved, header.source, header.destination,
                            header.address, header.length, header.tag, header.credit};
   assign inc        = inside_q ? inc_q : header.inc;
-  assign kind_class = inside_q ? kind_class_q : scin_isa_pkg::class_of(header.kind);
+  assign kind_class = inside_q ? kind_class_q : prim_flit_pkg::class_of(header.kind);
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -87,7 +87,7 @@ module switch_port #(
   assign isa_rx_flit_o  = in_flit_q;
 
   for (genvar c = 0; c < 4; c++) begin : gen_class
-    localparam bit HasData = c == scin_isa_pkg::ClassWrite || c == scin_isa_pkg::ClassReadResponse;
+    localparam bit HasData = c == prim_flit_pkg::ClassWrite || c == prim_flit_pkg::ClassReadResponse;
     localparam int Depth = HasData ? DATA_FLITS : HEADER_FLITS;
 
     assign to_core[c] = in_valid_q && !inc && kind_class == 2'(c);

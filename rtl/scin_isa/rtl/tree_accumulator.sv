@@ -69,7 +69,7 @@ module tree_accumulator #(
     assign right = word[256*(2*n+1)+:256];
 
     for (genvar i = 0; i < 8; i++) begin : gen_lane
-      lane_adder u_lane (
+      prim_add_lane u_lane (
           .clk_i,
           .type_i,
           .a_i  (left[32*i+:32]),

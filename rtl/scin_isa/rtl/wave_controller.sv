@@ -90,7 +90,7 @@ module wave_controller #(
   // The checks of the engine (instruction.rs, check), which are made when an instruction is loaded
   // there.
   always_comb begin
-    elements = (type_i == scin_isa_pkg::TypeF32) ? length[1:0] : {1'b0, length[0]};
+    elements = (type_i == prim_half_pkg::TypeF32) ? length[1:0] : {1'b0, length[0]};
     bad = sources == '0 || destinations == '0 || beyond != '0 || flags[7:4] != '0;
     if (flags[scin_isa_pkg::FlagQuantEnable]) begin
       if (QUANT == 0) bad = 1'b1;

@@ -11,8 +11,8 @@ module write_issuer #(
     input wire logic clk_i,
     input wire logic rst_ni,
     // The switch, and the accelerator, whose number is the port's.
-    input wire logic [scin_isa_pkg::NodeW-1:0] node_i,
-    input wire logic [scin_isa_pkg::NodeW-1:0] port_i,
+    input wire logic [prim_flit_pkg::NodeW-1:0] node_i,
+    input wire logic [prim_flit_pkg::NodeW-1:0] port_i,
     input wire logic [15:0] flag_word_i,
     // The next result, whose slot there is room for; or the next flag.
     output logic job_ready_o,
@@ -71,7 +71,7 @@ module write_issuer #(
   logic [LengthW-1:0]          left_q, left_d;
   logic [OFFSET_W-1:0]         offset_q, offset_d, place;
   logic                        scales_q, scales_d, is_last, there, taken;
-  scin_isa_pkg::header_t       header;
+  prim_flit_pkg::header_t       header;
 
   assign pushed = {job_flag_i, job_value_i, job_slot_i, job_length_i, job_quantised_i,
                    job_address_i, job_scale_address_i};
@@ -148,14 +148,14 @@ module write_issuer #(
     header.source      = node_i;
     header.destination = port_i;
     if (job.flag) begin
-      header.kind    = scin_isa_pkg::KindStore;
+      header.kind    = prim_flit_pkg::KindStore;
       header.address = 48'h8000_0000_0000 + {29'd0, flag_word_i, 3'd0};
       header.length  = 16'd8;
     end else begin
-      header.kind    = scin_isa_pkg::KindWrite;
+      header.kind    = prim_flit_pkg::KindWrite;
       header.address = (scales_q ? job.scale_address : job.address) + 48'(sent_q);
       header.length  = 16'(piece);
-      header.tag = scin_isa_pkg::TagW'({job.slot, place});
+      header.tag = prim_flit_pkg::TagW'({job.slot, place});
     end
   end
 
@@ -165,8 +165,8 @@ module write_issuer #(
   assign taken   = valid_o && ready_i;
 
   always_comb begin
-    if (state_q == Header) flit_o = {128'd0, scin_isa_pkg::swap(header)};
-    else if (job.flag) flit_o = {192'd0, scin_isa_pkg::swap_word({32'd0, job.value})};
+    if (state_q == Header) flit_o = {128'd0, prim_flit_pkg::swap(header)};
+    else if (job.flag) flit_o = {192'd0, prim_flit_pkg::swap_word({32'd0, job.value})};
     else flit_o = scales_q ? scale_data : data;
   end
 

@@ -4,6 +4,13 @@
 `default_nettype none
 
 package prim_half_pkg;
+  // Element types of an adder.
+  typedef enum logic [1:0] {
+    TypeF32  = 2'd0,
+    TypeF16  = 2'd1,
+    TypeBf16 = 2'd2
+  } type_e;
+
   // Widens a binary16 number; a denormal's leading one is looked for.
   function automatic logic [31:0] widen_f16(input logic [15:0] half);
     /* verilator no_inline_task */

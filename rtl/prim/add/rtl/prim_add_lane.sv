@@ -3,7 +3,7 @@
 // comes out is the positive quiet one without payload.
 `default_nettype none
 
-module lane_adder (
+module prim_add_lane (
     input wire logic clk_i,
     input wire logic [1:0] type_i,
     input wire logic [31:0] a_i,
@@ -14,13 +14,13 @@ module lane_adder (
 
   always_ff @(posedge clk_i) begin
     unique case (type_i)
-      scin_isa_pkg::TypeF16: begin
+      prim_half_pkg::TypeF16: begin
         low_a_q  <= prim_half_pkg::widen_f16(a_i[15:0]);
         low_b_q  <= prim_half_pkg::widen_f16(b_i[15:0]);
         high_a_q <= prim_half_pkg::widen_f16(a_i[31:16]);
         high_b_q <= prim_half_pkg::widen_f16(b_i[31:16]);
       end
-      scin_isa_pkg::TypeBf16: begin
+      prim_half_pkg::TypeBf16: begin
         low_a_q  <= {a_i[15:0], 16'd0};
         low_b_q  <= {b_i[15:0], 16'd0};
         high_a_q <= {a_i[31:16], 16'd0};
@@ -51,10 +51,10 @@ module lane_adder (
 
   always_ff @(posedge clk_i) begin
     unique case (type_i)
-      scin_isa_pkg::TypeF16: begin
+      prim_half_pkg::TypeF16: begin
         sum_o <= {prim_half_pkg::narrow_f16(high), prim_half_pkg::narrow_f16(low)};
       end
-      scin_isa_pkg::TypeBf16: begin
+      prim_half_pkg::TypeBf16: begin
         sum_o <= {prim_half_pkg::narrow_bf16(high), prim_half_pkg::narrow_bf16(low)};
       end
       default: sum_o <= low;

@@ -1,0 +1,38 @@
+"""Proofs of the tables of CAIS's merge unit, by a model checker and an SMT solver; each has broken twins that are refuted."""
+
+import unittest
+
+import proofs
+from proofs import Property, Twin
+from rtl_tools import RTL
+
+CAIS = RTL / "cais_merge"
+
+
+class Proofs(proofs.Proofs):
+    def test_access_order(self) -> None:
+        name = "access_order.sv"
+        twins = [
+            # What is beyond an end is written; an end is not moved; the first one is not known.
+            Twin(name, "if (!is_oldest) newer_q[older]", "newer_q[older]"),
+            Twin(name, "if (newest_o) newest_q <= older;", ""),
+            Twin(name, "if (is_oldest) oldest_q <= newer_o;", "if (is_oldest && !newest_o) oldest_q <= older;"),
+            Twin(name, "if (!newest_o) older_q[newer_o] <= older;", ""),
+            Twin(name, "if (!any_o) oldest_q <= number_i;", "oldest_q <= number_i;"),
+        ]
+        self.check(Property(CAIS / "formal/prove_access_order.sv", [CAIS / "rtl/access_order.sv"], steps=8, bound=16), twins)
+
+    def test_lookup_table(self) -> None:
+        name = "lookup_table.sv"
+        twins = [
+            # What was taken out is found; the last of two writes counts; a key is compared in part.
+            Twin(name, "valid_q[e] && key_q[e] == key_i", "key_q[e] == key_i"),
+            Twin(name, "else if (clear_i) valid_q[number_i] <= 1'b0;", ""),
+            Twin(name, "if (write_i) valid_q[number_i] <= 1'b1;", "if (write_i) valid_q <= ENTRIES'(1) << number_i;"),
+            Twin(name, "key_q[e] == key_i;", "key_q[e][0] == key_i[0];"),
+        ]
+        self.check(Property(CAIS / "formal/prove_lookup_table.sv", [CAIS / "rtl/lookup_table.sv"], steps=8, bound=16), twins)
+
+
+if __name__ == "__main__":
+    unittest.main()
