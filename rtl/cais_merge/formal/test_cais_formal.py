@@ -33,6 +33,19 @@ class Proofs(proofs.Proofs):
         ]
         self.check(Property(CAIS / "formal/prove_lookup_table.sv", [CAIS / "rtl/lookup_table.sv"], steps=8, bound=16), twins)
 
+    def test_group_sync_table(self) -> None:
+        name = "group_sync_table.sv"
+        twins = [
+            # One is enough; the last one is not told; a group that is over is found again; who was told stays there; a group is that of its neighbour.
+            Twin(name, "else if ((present | asks) == all) state_d = Free;", "else if ((present | asks) != '0) state_d = Free;"),
+            Twin(name, "assign port_o  = next_member;", "assign port_o  = 4'd1;"),
+            Twin(name, "write   = 1'b1;\n        file    = 1'b1;", "write   = 1'b0;\n        file    = 1'b1;"),
+            Twin(name, "          tell_d = tell_q & ~next;\n          if", "          if"),
+            Twin(name, "assign key         = {header_q.address, header_q.tag};", "assign key         = {48'd0, header_q.tag};"),
+        ]
+        sources = [RTL / "prim/flit/rtl/prim_flit_pkg.sv", *(CAIS / f"rtl/{each}.sv" for each in ("cais_pkg", "lookup_table", "access_order", "group_sync_table"))]
+        self.check(Property(CAIS / "formal/prove_group_sync_table.sv", sources, steps=9, bound=18), twins)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,5 +1,5 @@
-// What CAIS adds to a switch (III-A2, III-B3): the merge unit of one home's port, and the group sync
-// table. Packets with the CAIS bit come in one stream, as a crossbar hands them to a port, and the
+// What CAIS adds to a switch (III-A2, III-B3): the merge unit of one home's port, and the group
+// sync table. Packets with the CAIS bit come in one stream, as a crossbar hands them to a port, and the
 // home's answers to the unit's reads; syncs are sorted out of it.
 `default_nettype none
 
@@ -30,18 +30,18 @@ module cais_merge #(
     output logic ready_o,
     input wire logic last_i,
     input wire logic [3:0] port_i,
-    input wire logic [cais_merge_pkg::FlitW-1:0] flit_i,
+    input wire logic [cais_pkg::FlitW-1:0] flit_i,
     // What leaves, and for which ports.
     output logic valid_o,
     input wire logic ready_i,
     output logic last_o,
     output logic [15:0] ports_o,
-    output logic [cais_merge_pkg::FlitW-1:0] flit_o,
+    output logic [cais_pkg::FlitW-1:0] flit_o,
     // Releases of groups, a flit each.
     output logic release_valid_o,
     input wire logic release_ready_i,
     output logic [3:0] release_port_o,
-    output logic [cais_merge_pkg::FlitW-1:0] release_flit_o,
+    output logic [cais_pkg::FlitW-1:0] release_flit_o,
     // What has been decided, and when: of merges, and of syncs.
     output logic decided_o,
     output logic expired_o,
@@ -57,8 +57,6 @@ module cais_merge #(
     output logic [10:0] taken_o,
     output logic idle_o
 );
-  import cais_merge_pkg::*;
-
   localparam logic [3:0] ForgetsLast = 4'd13;
   localparam logic [3:0] BoundaryShort = 4'd14;
 
@@ -67,11 +65,11 @@ module cais_merge #(
   logic [3:0]             header_port;
   logic                   merge_ready, sync_ready;
   logic                   data_valid, data_ready, data_last;
-  logic [FlitW-1:0]       data;
+  logic [cais_pkg::FlitW-1:0]       data;
   logic                   forget;
   logic                   pushed, room, move_valid, move_ready;
-  move_t                  decided_move, move;
-  drop_e                  drop, sync_drop;
+  cais_pkg::move_t                  decided_move, move;
+  cais_pkg::drop_e                  drop, sync_drop;
   logic                   control_idle, mover_idle, sync_idle;
 
   packet_splitter u_splitter (
@@ -132,7 +130,7 @@ module cais_merge #(
   logic [3:0] unused_free;
 
   prim_fifo_sync #(
-      .WIDTH($bits(move_t)),
+      .WIDTH(cais_pkg::MoveW),
       .DEPTH(8)
   ) u_moves (
       .clk_i,

@@ -31,17 +31,14 @@ module group_sync_table #(
     output logic valid_o,
     input wire logic ready_i,
     output logic [3:0] port_o,
-    output logic [cais_merge_pkg::FlitW-1:0] flit_o,
+    output logic [cais_pkg::FlitW-1:0] flit_o,
     // A sync has been decided, a group has timed out: when that was judged, and how.
     output logic decided_o,
     output logic expired_o,
     output logic [31:0] at_o,
-    output cais_merge_pkg::drop_e drop_o,
+    output cais_pkg::drop_e drop_o,
     output logic idle_o
 );
-  import cais_merge_pkg::*;
-  import prim_flit_pkg::*;
-
   localparam int NumberW = $clog2(GROUPS);
   localparam int StreamW = (STREAMS > 1) ? $clog2(STREAMS) : 1;
   localparam int KeyW = 48 + 24;
@@ -70,7 +67,7 @@ module group_sync_table #(
   } state_e;
 
   state_e                 state_q, state_d;
-  header_t header_q;
+  prim_flit_pkg::header_t header_q;
   logic [3:0]             port_q;
   logic [31:0]            time_q, at_q, age;
   logic [NumberW-1:0]     number_q, number_d;
@@ -99,12 +96,14 @@ module group_sync_table #(
   assign unused_header = ^{header_q.notify, header_q.reserved, header_q.length, header_q.credit};
 
   assign key         = {header_q.address, header_q.tag};
-  assign is_boundary = header_q.tag == Boundary;
+  assign is_boundary = header_q.tag == cais_pkg::Boundary;
   assign from_there  = header_q.source == 12'(port_q) && 32'(port_q) < PORTS;
-  assign is_sync     = header_q.kind == KindSync && header_q.inc && header_q.destination == node_i;
+  assign is_sync     = header_q.kind == prim_flit_pkg::KindSync && header_q.inc
+      && header_q.destination == node_i;
   assign is_there    = (present & asks) != '0;
   assign is_nowhere  = is_boundary && header_q.address >= 48'(STREAMS);
-  assign is_short    = BREAKABLE != 0 && boundary_short_i && ones(at_boundary) + 6'd1 >= 6'(PORTS);
+  assign is_short    = BREAKABLE != 0 && boundary_short_i
+      && cais_pkg::ones(at_boundary) + 6'd1 >= 6'(PORTS);
   assign asks        = 16'd1 << port_q;
   assign all         = 16'((32'd1 << PORTS) - 32'd1);
   assign is_full     = left_q == '0 && fresh_q == (NumberW + 1)'(GROUPS);
@@ -149,8 +148,8 @@ module group_sync_table #(
   end
   assign valid_o = state_q == Tell && tell_q != '0;
   assign port_o  = next_member;
-  assign flit_o  = swap(header(KindRelease, 1'b1, node_i, 12'(next_member),
-      told_key_q[KeyW-1:24], '0, told_key_q[23:0]));
+  assign flit_o  = prim_flit_pkg::swap(cais_pkg::header(prim_flit_pkg::KindRelease, 1'b1, node_i,
+      12'(next_member), told_key_q[KeyW-1:24], '0, told_key_q[23:0]));
 
   assign forget_o = state_q == Forgets;
   assign present  = is_boundary ? at_boundary : found_q ? present_q : 16'd0;
@@ -162,7 +161,7 @@ module group_sync_table #(
     header_ready_o = 1'b0;
     decided_o      = 1'b0;
     expired_o      = 1'b0;
-    drop_o         = Taken;
+    drop_o         = cais_pkg::Taken;
     write          = 1'b0;
     file           = 1'b0;
     unfile         = 1'b0;
@@ -197,9 +196,9 @@ module group_sync_table #(
         told_key_d = key;
         decided_o  = 1'b1;
         state_d    = Idle;
-        if (!from_there) drop_o = DropSource;
-        else if (!is_sync) drop_o = DropTransaction;
-        else if (is_there || is_nowhere) drop_o = DropSync;
+        if (!from_there) drop_o = cais_pkg::DropSource;
+        else if (!is_sync) drop_o = cais_pkg::DropTransaction;
+        else if (is_there || is_nowhere) drop_o = cais_pkg::DropSync;
         else begin
           comes = 1'b1;
           if (is_boundary) begin

@@ -31,18 +31,15 @@ module merge_control #(
     // What the mover has to do.
     output logic move_valid_o,
     input wire logic move_room_i,
-    output cais_merge_pkg::move_t move_o,
+    output cais_pkg::move_t move_o,
     // A packet has been decided, an entry has timed out: when that was judged, and how.
     output logic decided_o,
     output logic expired_o,
     output logic [31:0] at_o,
-    output cais_merge_pkg::drop_e drop_o,
+    output cais_pkg::drop_e drop_o,
     output logic [10:0] taken_o,
     output logic idle_o
 );
-  import cais_merge_pkg::*;
-  import prim_flit_pkg::*;
-
   localparam int NumberW = $clog2(ENTRIES);
   localparam logic [5:0] MostWaiting = 6'(2 * PORTS);
 
@@ -117,24 +114,24 @@ module merge_control #(
   state_e                 state_q, state_d;
   why_e                   why_q, why_d;
   plan_t                  plan_q, plan_d;
-  move_t                  move_q, move_d;
+  cais_pkg::move_t                  move_q, move_d;
   // From where the plan goes on, if it does.
   state_e                 from;
   logic                   go_on;
-  header_t header_q;
+  prim_flit_pkg::header_t header_q;
   logic [3:0]             port_q;
   logic                   has_data_q;
   logic [31:0]            time_q, at_q;
   logic [NumberW-1:0]     number_q, number_d;
-  mutation_e              mutation;
+  logic [3:0]             mutation;
 
-  assign mutation = (BREAKABLE != 0) ? mutation_e'(mutation_i) : Sound;
+  assign mutation = (BREAKABLE != 0) ? mutation_i : Sound;
 
   // The merging table but for its data; which entries are taken.
-  entry_t             entry_mem[0:ENTRIES-1];
+  logic [cais_pkg::EntryW-1:0] entry_mem[0:ENTRIES-1];
   logic [31:0]        last_mem[0:ENTRIES-1];
   logic [ENTRIES-1:0] taken_q;
-  entry_t             entry_q, entry_d;
+  cais_pkg::entry_t             entry_q, entry_d;
   logic               entry_write;
 
   // Numbers that are free: those that were left, the latest first, and those that were never taken.
@@ -155,8 +152,8 @@ module merge_control #(
   logic [NumberW-1:0] oldest, settled_oldest, settled_newer, unused_newer;
   logic               kind, is_reduction, is_response;
 
-  assign is_reduction = header_q.kind == KindReduce;
-  assign is_response  = header_q.kind == KindReadResponse;
+  assign is_reduction = header_q.kind == prim_flit_pkg::KindReduce;
+  assign is_response  = header_q.kind == prim_flit_pkg::KindReadResponse;
   // An entry is filed by what it is, a packet is looked up by what it wants.
   assign kind = (mutation == IgnoresType) ? 1'b0 : is_reduction;
 
@@ -217,9 +214,9 @@ module merge_control #(
   logic [15:0]        asks;
   logic [5:0]         all, least, count, served, has_served;
   logic [15:0]        seen, notify;
-  logic               is_awaited, is_over, same_length, waits_full;
-  drop_e              drop_d;
-  move_t              pass;
+  logic               is_awaited, is_over, waits_for_data, same_length, waits_full;
+  cais_pkg::drop_e              drop_d;
+  cais_pkg::move_t              pass;
   logic [23:0]        point, entry_point;
 
   assign is_f32 = type_i == prim_half_pkg::TypeF32;
@@ -230,8 +227,9 @@ module merge_control #(
       && !(is_reduction && (header_q.length[0] || (is_f32 && header_q.length[1])));
   assign right_count = header_q.tag != '0 && header_q.tag <= 24'(participants_i);
   assign asks = 16'd1 << port_q;
-  assign point = is_reduction ? PointAdded : PointLoaded;
-  assign entry_point = (entry_q.status == Reduction) ? PointAdded : PointLoaded;
+  assign point = is_reduction ? cais_pkg::PointAdded : cais_pkg::PointLoaded;
+  assign entry_point = (entry_q.status == cais_pkg::Reduction) ? cais_pkg::PointAdded
+      : cais_pkg::PointLoaded;
   assign all = 6'(participants_i);
   assign least = (mutation == ReleasesEarly && participants_i > 5'd1) ? all - 6'd1 : all;
 
@@ -239,37 +237,39 @@ module merge_control #(
   assign seen = entry_q.seen | asks;
   assign notify = entry_q.notify | (header_q.notify ? asks : 16'd0);
   assign count = entry_q.count + (is_reduction ? header_q.tag[5:0] : 6'd1);
-  assign served = (mutation == CountsRequests) ? count : ones(seen);
+  assign served = (mutation == CountsRequests) ? count : cais_pkg::ones(seen);
   assign is_over = is_reduction ? count >= least : served >= all;
   // Without it, as its data come.
-  assign has_served = (mutation == CountsRequests) ? entry_q.count : ones(entry_q.seen);
+  assign has_served = (mutation == CountsRequests) ? entry_q.count : cais_pkg::ones(entry_q.seen);
+  assign waits_for_data = entry_q.status == cais_pkg::LoadWait;
   assign same_length = entry_q.length == header_q.length;
   assign waits_full = entry_q.waiting >= MostWaiting;
   assign is_awaited = header_q.destination == node_i && !header_q.inc && port_q == home_i
-      && header_q.tag < 24'(ENTRIES) && taken_q[number_q] && entry_q.status == LoadWait
+      && header_q.tag < 24'(ENTRIES) && taken_q[number_q] && entry_q.status == cais_pkg::LoadWait
       && entry_q.address == header_q.address && same_length;
 
   // It goes past: as if the unit were not there.
   always_comb begin
     pass = '0;
-    pass.op = is_reduction ? OpPass : OpHeader;
-    pass.header = header(header_q.kind, 1'b0, header_q.source, header_q.destination,
+    pass.op = is_reduction ? cais_pkg::OpPass : cais_pkg::OpHeader;
+    pass.header = cais_pkg::header(header_q.kind, 1'b0, header_q.source, header_q.destination,
         header_q.address, header_q.length, header_q.tag);
   end
 
   // A sum goes home, with so many contributions in it.
-  function automatic header_t sum_header(
+  function automatic logic [127:0] sum_header(
       input logic [47:0] address, input logic [15:0] length, input logic [5:0] contributions);
     logic [5:0] said;
     said = contributions;
     if (mutation == SumCountsOne) said = 6'd1;
     if (mutation == PartialCountsAll || mutation == ReleasesEarly) said = all;
-    sum_header = header(KindReduce, 1'b0, node_i, 12'(home_i), address, length, 24'(said));
+    sum_header = cais_pkg::header(prim_flit_pkg::KindReduce, 1'b0, node_i, 12'(home_i), address,
+        length, 24'(said));
   endfunction
 
   // The end of the entry in `entry_q`: who is told, what of it goes home.
   plan_t end_plan;
-  move_t end_move;
+  cais_pkg::move_t end_move;
   logic  drops_partial;
   assign drops_partial = (state_q == Evict && mutation == EvictionDropsPartial)
       || (state_q == Ends && mutation == TimeoutDropsPartial);
@@ -279,13 +279,13 @@ module merge_control #(
     end_plan.address  = entry_q.address;
     end_plan.point    = entry_point;
     end_plan.unlink   = 1'b1;
-    end_plan.unsettle = entry_q.status != LoadWait;
+    end_plan.unsettle = entry_q.status != cais_pkg::LoadWait;
     end_plan.free     = 1'b1;
     end_move          = '0;
-    end_move.op       = OpReadOut;
+    end_move.op       = cais_pkg::OpReadOut;
     end_move.number   = 10'(number_q);
     end_move.header   = sum_header(entry_q.address, entry_q.length, entry_q.count);
-    if (entry_q.status == Reduction && !drops_partial) end_plan.act = 1'b1;
+    if (entry_q.status == cais_pkg::Reduction && !drops_partial) end_plan.act = 1'b1;
   end
 
   always_comb begin
@@ -301,7 +301,7 @@ module merge_control #(
     move_o         = move_q;
     decided_o      = 1'b0;
     expired_o      = 1'b0;
-    drop_d         = Taken;
+    drop_d         = cais_pkg::Taken;
     file           = 1'b0;
     unfile         = 1'b0;
     unlink         = 1'b0;
@@ -357,7 +357,7 @@ module merge_control #(
           plan_d    = end_plan;
           move_d    = end_move;
         end else begin
-          plan_d = (entry_q.status == LoadReady) ? end_plan : '0;
+          plan_d = (entry_q.status == cais_pkg::LoadReady) ? end_plan : '0;
           if (settled_newest) begin
             walking_d   = 1'b0;
             forgotten_d = 1'b1;
@@ -373,13 +373,13 @@ module merge_control #(
         plan_d.tell    = header_q.notify ? asks : 16'd0;
         plan_d.act     = 1'b1;
         move_d         = pass;
-        if (!from_there) drop_d = DropSource;
+        if (!from_there) drop_d = cais_pkg::DropSource;
         else begin
           unique case (header_q.kind)
-            KindRead, KindReduce: begin
-              if (!for_home) drop_d = DropHome;
-              else if (!right_length) drop_d = DropLength;
-              else if (is_reduction && !right_count) drop_d = DropContributions;
+            prim_flit_pkg::KindRead, prim_flit_pkg::KindReduce: begin
+              if (!for_home) drop_d = cais_pkg::DropHome;
+              else if (!right_length) drop_d = cais_pkg::DropLength;
+              else if (is_reduction && !right_count) drop_d = cais_pkg::DropContributions;
               else if (!found_q) begin
                 if (is_reduction && header_q.tag[5:0] >= least) begin
                   // Nothing to wait for: what comes is whole.
@@ -391,9 +391,9 @@ module merge_control #(
               end else if (same_length && !(waits_full && !is_reduction)) begin
                 plan_d.tell     = is_over ? notify : 16'd0;
                 plan_d.unlink   = 1'b1;
-                plan_d.unsettle = entry_q.status != LoadWait;
+                plan_d.unsettle = entry_q.status != cais_pkg::LoadWait;
                 plan_d.append   = 1'b1;
-                plan_d.settle   = entry_q.status != LoadWait;
+                plan_d.settle   = entry_q.status != cais_pkg::LoadWait;
                 entry_write     = 1'b1;
                 entry_d.count   = count;
                 entry_d.seen    = seen;
@@ -401,47 +401,47 @@ module merge_control #(
                 move_d          = '0;
                 move_d.number   = 10'(number_q);
                 if (is_reduction) begin
-                  move_d.op     = is_over ? OpAddOut : OpAdd;
+                  move_d.op     = is_over ? cais_pkg::OpAddOut : cais_pkg::OpAdd;
                   move_d.header = header_q;
                   if (is_over) move_d.header = sum_header(header_q.address, header_q.length, count);
                   if (is_over && mutation == KeepsSum) begin
                     entry_d.count = '0;
                     entry_d.seen  = '0;
                   end
-                end else if (entry_q.status == LoadWait && mutation != AnswersBeforeData) begin
-                  move_d.op        = OpWait;
+                end else if (waits_for_data && mutation != AnswersBeforeData) begin
+                  move_d.op        = cais_pkg::OpWait;
                   move_d.waiting   = entry_q.waiting;
                   move_d.requester = 8'(port_q);
                   move_d.tag       = header_q.tag;
                   entry_d.waiting  = entry_q.waiting + 6'd1;
                 end else begin
-                  move_d.op     = OpReadOut;
-                  move_d.header = header(KindReadResponse, 1'b1, 12'(home_i), header_q.source,
-                      header_q.address, header_q.length, header_q.tag);
+                  move_d.op     = cais_pkg::OpReadOut;
+                  move_d.header = cais_pkg::header(prim_flit_pkg::KindReadResponse, 1'b1, 12'(home_i),
+                      header_q.source, header_q.address, header_q.length, header_q.tag);
                 end
-                if (is_over && entry_q.status != LoadWait && mutation != KeepsSum) begin
+                if (is_over && entry_q.status != cais_pkg::LoadWait && mutation != KeepsSum) begin
                   plan_d.append = 1'b0;
                   plan_d.settle = 1'b0;
                   plan_d.free   = 1'b1;
                 end
               end
             end
-            KindReadResponse: begin
-              if (!is_awaited) drop_d = DropResponse;
+            prim_flit_pkg::KindReadResponse: begin
+              if (!is_awaited) drop_d = cais_pkg::DropResponse;
               else begin
                 plan_d.tell     = 16'd0;
                 plan_d.unlink   = 1'b1;
                 plan_d.append   = 1'b1;
                 plan_d.settle   = 1'b1;
                 entry_write     = 1'b1;
-                entry_d.status  = LoadReady;
+                entry_d.status  = cais_pkg::LoadReady;
                 entry_d.waiting = '0;
                 move_d          = '0;
-                move_d.op       = OpFill;
+                move_d.op       = cais_pkg::OpFill;
                 move_d.number   = 10'(number_q);
                 move_d.waiting  = entry_q.waiting;
-                move_d.header   = header(KindReadResponse, 1'b1, 12'(home_i), '0,
-                    entry_q.address, entry_q.length, '0);
+                move_d.header   = cais_pkg::header(prim_flit_pkg::KindReadResponse, 1'b1, 12'(home_i),
+                    '0, entry_q.address, entry_q.length, '0);
                 // All have asked; who alone takes part hears it now.
                 if (has_served >= all) begin
                   plan_d.tell   = entry_q.notify;
@@ -451,14 +451,14 @@ module merge_control #(
                 end
               end
             end
-            default: drop_d = DropTransaction;
+            default: drop_d = cais_pkg::DropTransaction;
           endcase
         end
-        if (drop_d != Taken) begin
+        if (drop_d != cais_pkg::Taken) begin
           plan_d     = '0;
           plan_d.act = has_data_q;
           move_d     = '0;
-          move_d.op  = OpDrain;
+          move_d.op  = cais_pkg::OpDrain;
         end
         decided_o = 1'b1;
         if (!plan_d.insert) go_on = 1'b1;
@@ -471,7 +471,7 @@ module merge_control #(
 
       // Only what waits for its data keeps its place: who would have it goes past (III-A4).
       Evict: begin
-        if (entry_q.status == LoadWait && mutation != EvictsWaiting) begin
+        if (entry_q.status == cais_pkg::LoadWait && mutation != EvictsWaiting) begin
           plan_d         = '0;
           plan_d.address = header_q.address;
           plan_d.point   = point;
@@ -494,7 +494,7 @@ module merge_control #(
         number_d       = free_number;
         entry_write    = 1'b1;
         entry_d        = '0;
-        entry_d.status = is_reduction ? Reduction : LoadWait;
+        entry_d.status = is_reduction ? cais_pkg::Reduction : cais_pkg::LoadWait;
         entry_d.count  = is_reduction ? header_q.tag[5:0] : 6'd1;
         entry_d.seen   = asks;
         entry_d.notify = header_q.notify ? asks : 16'd0;
@@ -502,27 +502,27 @@ module merge_control #(
         entry_d.length = header_q.length;
         entry_d.address = header_q.address;
         plan_d         = '0;
-        plan_d.act     = 1'b1;
         plan_d.append  = 1'b1;
         plan_d.settle  = is_reduction;
         move_d         = '0;
-        move_d.op      = is_reduction ? OpStore : OpWaitAsk;
+        move_d.op      = is_reduction ? cais_pkg::OpStore : cais_pkg::OpWaitAsk;
         move_d.number  = 10'(free_number);
         move_d.requester = 8'(port_q);
         move_d.tag     = header_q.tag;
         move_d.header  = header_q;
         if (!is_reduction) begin
-          move_d.header = header(KindRead, 1'b0, node_i, 12'(home_i), header_q.address,
-              header_q.length, 24'(free_number));
+          move_d.header = cais_pkg::header(prim_flit_pkg::KindRead, 1'b0, node_i, 12'(home_i),
+              header_q.address, header_q.length, 24'(free_number));
         end
         state_d = Act;
       end
 
       Tell: begin
         move_o        = '0;
-        move_o.op     = OpRelease;
+        move_o.op     = cais_pkg::OpRelease;
         move_o.mask   = plan_q.tell;
-        move_o.header = header(KindRelease, 1'b1, node_i, '0, plan_q.address, '0, plan_q.point);
+        move_o.header = cais_pkg::header(prim_flit_pkg::KindRelease, 1'b1, node_i, '0,
+            plan_q.address, '0, plan_q.point);
         move_valid_o  = 1'b1;
         from  = Tell;
         go_on = move_room_i;

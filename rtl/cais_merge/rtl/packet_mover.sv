@@ -14,25 +14,22 @@ module packet_mover #(
     // What to do, in order.
     input wire logic move_valid_i,
     output logic move_ready_o,
-    input wire cais_merge_pkg::move_t move_i,
+    input wire cais_pkg::move_t move_i,
     // Payload of what has come.
     input wire logic data_valid_i,
     output logic data_ready_o,
     input wire logic data_last_i,
-    input wire logic [cais_merge_pkg::FlitW-1:0] data_i,
+    input wire logic [cais_pkg::FlitW-1:0] data_i,
     // What leaves, and for which ports: those who have waited for data get them at once, each behind
     // a header of its own.
     output logic valid_o,
     input wire logic ready_i,
     output logic last_o,
     output logic [15:0] ports_o,
-    output logic [cais_merge_pkg::FlitW-1:0] flit_o,
+    output logic [cais_pkg::FlitW-1:0] flit_o,
     // Nothing is under way.
     output logic idle_o
 );
-  import cais_merge_pkg::*;
-  import prim_flit_pkg::*;
-
   localparam int Flits = PAYLOAD_BYTES / 16;
   localparam int FlitNumberW = $clog2(Flits);
   localparam int NumberW = $clog2(ENTRIES);
@@ -49,18 +46,15 @@ module packet_mover #(
     expected_room_for_who_waits_in_PAYLOAD_BYTES u_stop ();
   end
 
-  // What is done with a flit at the end of its way.
+  // What is done with a flit at the end of its way, beside what is written.
   typedef struct packed {
-    logic                leaves;
-    logic                last;
-    logic [15:0]         ports;
-    // Words that are written.
-    logic [3:0]          write;
-    logic [PlaceW-1:0] address;
-    logic                add;
-    // What is kept leaves, not what has come.
-    logic                kept;
+    logic        leaves;
+    logic        last;
+    logic [15:0] ports;
+    logic        add;
   } way_t;
+
+  localparam int WayW = 19;
 
   // Of a fill: who waits is read, hears headers, and gets what has come; who waits twice gets it
   // from the Content Array, in another round.
@@ -82,9 +76,15 @@ module packet_mover #(
   logic                   has_head, has_body, is_last_flit, is_last_list;
   logic [3:0]             next_member;
   logic [PlaceW-1:0]    read_address;
-  logic [FlitW-1:0]       raw;
-  way_t                   way, way_q[1:Stages];
-  header_t head;
+  logic [cais_pkg::FlitW-1:0]       raw;
+  way_t                   way, way_end;
+  logic [WayW-1:0]        way_q[1:Stages];
+  // Whether what is kept leaves, as that is read.
+  logic                   leaves_kept, kept_q[1:Read];
+  // Words of the Content Array that it writes, and where.
+  logic [3:0]             write, write_q[1:Stages];
+  logic [PlaceW-1:0]      place, place_q[1:Stages];
+  prim_flit_pkg::header_t asked, head;
   // Who waits, as it is read.
   logic [31:0]            waiting_q[0:2*PORTS-1];
   logic                   list_q[1:Read];
@@ -95,16 +95,19 @@ module packet_mover #(
 
   assign unused = ^{answered[31:28], move_i.requester[7:4]};
 
+  assign asked    = move_i.header;
+  assign way_end  = way_q[Stages];
+
   // What a move begins with, and whether flits come after it.
   always_comb begin
     unique case (move_i.op)
-      OpHeader, OpPass, OpAddOut,
-      OpReadOut, OpWaitAsk: has_head = 1'b1;
+      cais_pkg::OpHeader, cais_pkg::OpPass, cais_pkg::OpAddOut,
+      cais_pkg::OpReadOut, cais_pkg::OpWaitAsk: has_head = 1'b1;
       default: has_head = 1'b0;
     endcase
   end
-  assign has_body     = move_i.op != OpHeader;
-  assign last_flit    = FlitNumberW'((move_i.header.length - 16'd1) >> 4);
+  assign has_body     = move_i.op != cais_pkg::OpHeader;
+  assign last_flit    = FlitNumberW'((asked.length - 16'd1) >> 4);
   assign is_last_flit = flit_q == last_flit;
   assign is_last_list = 32'(flit_q) == (32'(move_i.waiting) - 1) >> 2;
   assign answered     = waiting_q[$clog2(2*PORTS)'(answered_q)];
@@ -120,7 +123,7 @@ module packet_mover #(
   always_comb begin
     hazard = 1'b0;
     for (int s = 1; s < Stages - 1; s++) begin
-      if (way_q[s].write != '0 && way_q[s].address == read_address) hazard = 1'b1;
+      if (write_q[s] != '0 && place_q[s] == read_address) hazard = 1'b1;
     end
   end
   assign room         = credit_q != '0;
@@ -134,7 +137,7 @@ module packet_mover #(
     round_d    = round_q;
     stored_d   = stored_q;
     head_d     = head_q;
-    head     = move_i.header;
+    head     = asked;
     go         = 1'b0;
     take       = 1'b0;
     done       = 1'b0;
@@ -143,46 +146,48 @@ module packet_mover #(
     counts     = 1'b0;
     raw        = data_i;
     way        = '0;
-    way.ports  = 16'd1 << move_i.header.destination[3:0];
-    way.address = {move_i.number[NumberW-1:0], flit_q};
+    leaves_kept = 1'b0;
+    way.ports  = 16'd1 << asked.destination[3:0];
+    write      = '0;
+    place      = read_address;
     if (move_valid_i) begin
       if (has_head && !head_q) begin
-        raw        = swap(head);
+        raw        = prim_flit_pkg::swap(head);
         way.leaves = 1'b1;
-        way.last   = move_i.op == OpHeader || move_i.op == OpWaitAsk;
+        way.last   = move_i.op == cais_pkg::OpHeader || move_i.op == cais_pkg::OpWaitAsk;
         go         = room;
         done       = go && !has_body;
         head_d     = go && has_body;
       end else begin
         unique case (move_i.op)
-          OpPass: begin
+          cais_pkg::OpPass: begin
             go         = room && data_valid_i;
             take       = go;
             way.leaves = 1'b1;
             way.last   = data_last_i;
             done       = go && data_last_i;
           end
-          OpDrain: begin
+          cais_pkg::OpDrain: begin
             take = data_valid_i;
             done = take && data_last_i;
           end
-          OpStore: begin
+          cais_pkg::OpStore: begin
             go        = data_valid_i;
             take      = go;
             counts    = 1'b1;
-            way.write = '1;
+            write     = '1;
             done      = go && is_last_flit;
           end
-          OpAdd: begin
+          cais_pkg::OpAdd: begin
             reads     = 1'b1;
             go        = data_valid_i && !hazard;
             take      = go;
             counts    = 1'b1;
-            way.write = '1;
+            write     = '1;
             way.add   = 1'b1;
             done      = go && is_last_flit;
           end
-          OpAddOut: begin
+          cais_pkg::OpAddOut: begin
             reads      = 1'b1;
             go         = room && data_valid_i && !hazard;
             take       = go;
@@ -192,23 +197,23 @@ module packet_mover #(
             way.add    = 1'b1;
             done       = go && is_last_flit;
           end
-          OpReadOut: begin
+          cais_pkg::OpReadOut: begin
             reads      = 1'b1;
             go         = room && !hazard;
             way.leaves = 1'b1;
             counts     = 1'b1;
             way.last   = is_last_flit;
-            way.kept   = 1'b1;
+            leaves_kept = 1'b1;
             done       = go && is_last_flit;
           end
-          OpWait, OpWaitAsk: begin
-            go                     = 1'b1;
-            done                   = 1'b1;
-            raw                    = {4{4'd0, move_i.requester[3:0], move_i.tag}};
-            way.write[move_i.waiting[1:0]] = 1'b1;
-            way.address            = {move_i.number[NumberW-1:0], FlitNumberW'(move_i.waiting >> 2)};
+          cais_pkg::OpWait, cais_pkg::OpWaitAsk: begin
+            go                         = 1'b1;
+            done                       = 1'b1;
+            raw                        = {4{4'd0, move_i.requester[3:0], move_i.tag}};
+            write[move_i.waiting[1:0]] = 1'b1;
+            place[FlitNumberW-1:0]     = FlitNumberW'(move_i.waiting >> 2);
           end
-          OpFill: begin
+          cais_pkg::OpFill: begin
             unique case (phase_q)
               List: begin
                 reads  = 1'b1;
@@ -220,7 +225,7 @@ module packet_mover #(
               Heads: begin
                 head.destination = 12'(answered[27:24]);
                 head.tag         = answered[23:0];
-                raw                = swap(head);
+                raw                = prim_flit_pkg::swap(head);
                 way.leaves         = 1'b1;
                 way.ports          = waits;
                 if (answered_q == move_i.waiting || (round_q & waits) != '0) begin
@@ -238,8 +243,8 @@ module packet_mover #(
                 reads      = stored_q;
                 take       = room && data_valid_i && !stored_q;
                 go         = stored_q ? room && !hazard : take;
-                way.write  = stored_q ? '0 : '1;
-                way.kept   = stored_q;
+                write      = stored_q ? '0 : '1;
+                leaves_kept = stored_q;
                 way.leaves = 1'b1;
                 way.ports  = round_q;
                 way.last   = is_last_flit;
@@ -254,7 +259,7 @@ module packet_mover #(
           end
           default: begin
             head.destination = 12'(next_member);
-            raw                = swap(head);
+            raw                = prim_flit_pkg::swap(head);
             way.leaves         = 1'b1;
             way.last           = 1'b1;
             way.ports          = next;
@@ -276,7 +281,10 @@ module packet_mover #(
       told_d     = '0;
       head_d     = 1'b0;
     end
-    if (!go) way = '0;
+    if (!go) begin
+      way   = '0;
+      write = '0;
+    end
   end
 
   assign move_ready_o = done;
@@ -292,7 +300,10 @@ module packet_mover #(
       told_q     <= '0;
       head_q     <= 1'b0;
       credit_q   <= 6'(Out);
-      for (int s = 1; s <= Stages; s++) way_q[s] <= '0;
+      for (int s = 1; s <= Stages; s++) begin
+        way_q[s]   <= '0;
+        write_q[s] <= '0;
+      end
     end else begin
       phase_q    <= phase_d;
       flit_q     <= flit_d;
@@ -303,22 +314,26 @@ module packet_mover #(
       head_q     <= head_d;
       credit_q   <= credit_q - 6'(go && way.leaves) + 6'(valid_o && ready_i);
       way_q[1]   <= way;
-      for (int s = 2; s <= Stages; s++) way_q[s] <= way_q[s-1];
+      write_q[1] <= write;
+      for (int s = 2; s <= Stages; s++) begin
+        way_q[s]   <= way_q[s-1];
+        write_q[s] <= write_q[s-1];
+      end
     end
   end
 
   // The Content Array: four words a flit. What was written in the cycle of a read, or the next one,
   // the memory does not give yet.
-  logic [FlitW-1:0] stored, kept, end_flit, sum;
-  logic [FlitW-1:0] raw_q[1:Stages];
-  logic [FlitW-1:0] end_q[1:2];
+  logic [cais_pkg::FlitW-1:0] stored, kept, end_flit, sum;
+  logic [cais_pkg::FlitW-1:0] raw_q[1:Stages];
+  logic [cais_pkg::FlitW-1:0] end_q[1:2];
   logic [3:0]       now_d, next_d, now_q[1:Read], next_q[1:Read];
 
   always_comb begin
     now_d  = '0;
     next_d = '0;
-    if (way_q[Stages].address == read_address) now_d = way_q[Stages].write;
-    if (way_q[Stages-1].address == read_address) next_d = way_q[Stages-1].write;
+    if (place_q[Stages] == read_address) now_d = write_q[Stages];
+    if (place_q[Stages-1] == read_address) next_d = write_q[Stages-1];
   end
 
   always_ff @(posedge clk_i) begin
@@ -336,8 +351,8 @@ module packet_mover #(
         .DEPTH(ENTRIES * Flits)
     ) u_content (
         .clk_i,
-        .we_i   (way_q[Stages].write[w]),
-        .waddr_i(way_q[Stages].address),
+        .we_i   (write_q[Stages][w]),
+        .waddr_i(place_q[Stages]),
         .wdata_i(end_flit[32*w+:32]),
         .re_i   (reads),
         .raddr_i(read_address),
@@ -363,6 +378,8 @@ module packet_mover #(
     end
   end
   always_ff @(posedge clk_i) begin
+    kept_q[1] <= leaves_kept;
+    for (int s = 2; s <= Read; s++) kept_q[s] <= kept_q[s-1];
     list_flit_q[1] <= flit_q;
     for (int s = 2; s <= Read; s++) list_flit_q[s] <= list_flit_q[s-1];
     if (list_q[Read]) begin
@@ -373,27 +390,29 @@ module packet_mover #(
   end
 
   always_ff @(posedge clk_i) begin
+    place_q[1] <= place;
+    for (int s = 2; s <= Stages; s++) place_q[s] <= place_q[s-1];
     raw_q[1] <= raw;
     for (int s = 2; s <= Stages; s++) begin
-      raw_q[s] <= (s == Read + 1 && way_q[Read].kept) ? kept : raw_q[s-1];
+      raw_q[s] <= (s == Read + 1 && kept_q[Read]) ? kept : raw_q[s-1];
     end
   end
-  assign end_flit = way_q[Stages].add ? sum : raw_q[Stages];
+  assign end_flit = way_end.add ? sum : raw_q[Stages];
 
   // What leaves has a place kept for it since it was begun.
   logic                unused_ready;
   logic [$clog2(Out):0] unused_free;
 
   prim_fifo_sync #(
-      .WIDTH(FlitW + 17),
+      .WIDTH(cais_pkg::FlitW + 17),
       .DEPTH(Out)
   ) u_out (
       .clk_i,
       .rst_ni,
       .clear_i(1'b0),
-      .valid_i(way_q[Stages].leaves),
+      .valid_i(way_end.leaves),
       .ready_o(unused_ready),
-      .data_i ({way_q[Stages].last, way_q[Stages].ports, end_flit}),
+      .data_i ({way_end.last, way_end.ports, end_flit}),
       .valid_o,
       .ready_i,
       .data_o ({last_o, ports_o, flit_o}),
@@ -402,7 +421,9 @@ module packet_mover #(
 
   always_comb begin
     idle_o = !move_valid_i && credit_q == 6'(Out);
-    for (int s = 1; s <= Stages; s++) if (way_q[s] != '0) idle_o = 1'b0;
+    for (int s = 1; s <= Stages; s++) begin
+      if (way_q[s] != '0 || write_q[s] != '0) idle_o = 1'b0;
+    end
   end
 endmodule
 

@@ -13,7 +13,7 @@ module packet_splitter #(
     output logic ready_o,
     input wire logic last_i,
     input wire logic [3:0] port_i,
-    input wire logic [cais_merge_pkg::FlitW-1:0] flit_i,
+    input wire logic [cais_pkg::FlitW-1:0] flit_i,
     // Headers, whether there is payload behind one, and from where it has come.
     output logic header_valid_o,
     input wire logic header_ready_i,
@@ -24,10 +24,10 @@ module packet_splitter #(
     output logic data_valid_o,
     input wire logic data_ready_i,
     output logic data_last_o,
-    output logic [cais_merge_pkg::FlitW-1:0] data_o
+    output logic [cais_pkg::FlitW-1:0] data_o
 );
-  localparam int HeaderW = $bits(prim_flit_pkg::header_t) + 5;
-  localparam int DataW = cais_merge_pkg::FlitW + 1;
+  localparam int HeaderW = 128 + 5;
+  localparam int DataW = cais_pkg::FlitW + 1;
 
   logic                        behind_q;
   logic                        header_room, data_room;

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import cais_build
 import rtl_tools
-from cais_bench import NODE, READ, REDUCE, Run, SYNC, packet, simulate
+from cais_bench import BOUNDARY, NODE, READ, REDUCE, Run, SYNC, packet, simulate
 
 LATENCY = Path(__file__).resolve().parents[1] / "latency.toml"
 HOME, OTHERS = 7, range(7)
@@ -33,9 +33,9 @@ class Cycles(unittest.TestCase):
         self.assertEqual({step[3] for step in run.steps}, {""})
         return run
 
-    def first_out(self, packets: list[str], number: int) -> int:
+    def first_out(self, packets: list[str], number: int, pace: int = 400) -> int:
         """From the first flit of a packet in to the first flit of what leaves next."""
-        run = self.run_packets("pace 400 400", packets)
+        run = self.run_packets(f"pace {pace} {pace}", packets)
         came = run.came[number][0]
         return min(first for _, first, _, _ in run.left if first > came) - came
 
@@ -47,6 +47,10 @@ class Cycles(unittest.TestCase):
             "cached_answer": self.first_out([load(0, 1), load(1, 1)], 2),
             "sum_leaves": self.first_out([reduction(port, 1) for port in OTHERS], 6),
             "group_released": self.first_out([f"packet {port} {packet(SYNC, port, NODE, 5)}" for port in range(8)], 7),
+            # Four lines are cached and are forgotten.
+            "boundary_of_four_lines": self.first_out(
+                [*(load(0, line) for line in range(1, 5)), *(f"packet {port} {packet(SYNC, port, NODE, 0, tag=BOUNDARY)}" for port in range(8))], 15, 150
+            ),
         }
         sums = self.run_packets("pace 0 0", [reduction(port, line) for line in range(1, 101) for port in OTHERS])
         # 700 contributions of nine flits.

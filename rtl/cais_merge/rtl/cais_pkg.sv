@@ -1,7 +1,7 @@
 // Numbers and types that the modules of CAIS's merge unit share.
 `default_nettype none
 
-package cais_merge_pkg;
+package cais_pkg;
   // A flit of 16 bytes (V-A2); a packet's header takes one.
   localparam int FlitW = 128;
 
@@ -17,6 +17,10 @@ package cais_merge_pkg;
     LoadReady,
     Reduction
   } status_e;
+
+  // Bits of an entry, and of what the mover is told.
+  localparam int EntryW = 110;
+  localparam int MoveW = 196;
 
   // An entry of the merging table but for its data. Masks are of accelerators, by port.
   typedef struct packed {
@@ -65,7 +69,8 @@ package cais_merge_pkg;
     // Who waits, and its tag.
     logic [7:0]             requester;
     logic [23:0]            tag;
-    prim_flit_pkg::header_t header;
+    // A prim_flit_pkg::header_t.
+    logic [127:0]           header;
   } move_t;
 
   // Why a packet was dropped (drops.rs); nothing of it is left then.
@@ -80,7 +85,8 @@ package cais_merge_pkg;
     DropTransaction
   } drop_e;
 
-  function automatic prim_flit_pkg::header_t header(
+  // A prim_flit_pkg::header_t.
+  function automatic logic [127:0] header(
       input logic [3:0] kind, input logic inc, input logic [11:0] source,
       input logic [11:0] destination, input logic [47:0] address, input logic [15:0] length,
       input logic [23:0] tag);
