@@ -23,3 +23,4 @@ mod routed;
 mod standard_verbs;
 mod switchml;
 mod twins;
+mod uneven;
