@@ -47,7 +47,7 @@ module access_order #(
     end
   end
 
-  // One place of each is written a cycle. What stands beyond an end may name one that is in the list.
+  // One place of each is written a cycle. What stands beyond an end may name one that is listed.
   always_ff @(posedge clk_i) begin
     if (unlink_i) begin
       if (!is_oldest) newer_q[older] <= newer_o;

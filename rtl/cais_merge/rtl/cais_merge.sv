@@ -1,6 +1,6 @@
 // What CAIS adds to a switch (III-A2, III-B3): the merge unit of one home's port, and the group
-// sync table. Packets with the CAIS bit come in one stream, as a crossbar hands them to a port, and the
-// home's answers to the unit's reads; syncs are sorted out of it.
+// sync table. Packets with the CAIS bit come in one stream, as a crossbar hands them to a port, and
+// so do the home's answers to the unit's reads; syncs are sorted out of it.
 `default_nettype none
 
 module cais_merge #(

@@ -73,7 +73,6 @@ module merge_control #(
   typedef enum logic [3:0] {
     Idle,
     Search,
-    Found,
     Fetch,
     Decide,
     Ends,
@@ -150,12 +149,15 @@ module merge_control #(
   logic               file, unfile, unlink, append, unsettle, settle;
   logic               unused_any, settled_any, unused_newest, settled_newest;
   logic [NumberW-1:0] oldest, settled_oldest, settled_newer, unused_newer;
-  logic               kind, is_reduction, is_response;
+  logic               is_taken, kind, is_reduction, is_response;
+  logic [47:0]        wanted;
 
   assign is_reduction = header_q.kind == prim_flit_pkg::KindReduce;
   assign is_response  = header_q.kind == prim_flit_pkg::KindReadResponse;
-  // An entry is filed by what it is, a packet is looked up by what it wants.
-  assign kind = (mutation == IgnoresType) ? 1'b0 : is_reduction;
+  // A packet is looked up as it comes; what is filed is of the one that has.
+  assign kind     = is_taken ? header_i.kind == prim_flit_pkg::KindReduce : is_reduction;
+  assign wanted   = is_taken ? header_i.address : header_q.address;
+  assign is_taken = state_q == Idle;
 
   lookup_table #(
       .ENTRIES(ENTRIES),
@@ -163,7 +165,7 @@ module merge_control #(
   ) u_lookup (
       .clk_i,
       .rst_ni,
-      .key_i       ({kind, header_q.address}),
+      .key_i       ({kind && mutation != IgnoresType, wanted}),
       .hit_o       (hit),
       .hit_number_o(hit_number),
       .write_i     (file),
@@ -339,9 +341,7 @@ module merge_control #(
         end
       end
 
-      Search: state_d = Found;
-
-      Found: state_d = Fetch;
+      Search: state_d = Fetch;
 
       // `hit` is there; a response says its entry itself.
       Fetch: begin
@@ -416,8 +416,8 @@ module merge_control #(
                   entry_d.waiting  = entry_q.waiting + 6'd1;
                 end else begin
                   move_d.op     = cais_pkg::OpReadOut;
-                  move_d.header = cais_pkg::header(prim_flit_pkg::KindReadResponse, 1'b1, 12'(home_i),
-                      header_q.source, header_q.address, header_q.length, header_q.tag);
+                  move_d.header = cais_pkg::header(prim_flit_pkg::KindReadResponse, 1'b1,
+                      12'(home_i), header_q.source, header_q.address, header_q.length, header_q.tag);
                 end
                 if (is_over && entry_q.status != cais_pkg::LoadWait && mutation != KeepsSum) begin
                   plan_d.append = 1'b0;
@@ -440,8 +440,8 @@ module merge_control #(
                 move_d.op       = cais_pkg::OpFill;
                 move_d.number   = 10'(number_q);
                 move_d.waiting  = entry_q.waiting;
-                move_d.header   = cais_pkg::header(prim_flit_pkg::KindReadResponse, 1'b1, 12'(home_i),
-                    '0, entry_q.address, entry_q.length, '0);
+                move_d.header   = cais_pkg::header(prim_flit_pkg::KindReadResponse, 1'b1,
+                    12'(home_i), '0, entry_q.address, entry_q.length, '0);
                 // All have asked; who alone takes part hears it now.
                 if (has_served >= all) begin
                   plan_d.tell   = entry_q.notify;
@@ -530,10 +530,14 @@ module merge_control #(
 
       Act: begin
         move_valid_o = 1'b1;
-        from  = Act;
-        go_on = move_room_i;
+        from         = Unlink;
+        go_on        = move_room_i;
+        unlink       = move_room_i && plan_q.unlink;
+        unsettle     = move_room_i && plan_q.unsettle;
+        unfile       = move_room_i && plan_q.free;
       end
 
+      // The same, where there is nothing to act.
       Unlink: begin
         unlink   = plan_q.unlink;
         unsettle = plan_q.unsettle;

@@ -169,7 +169,7 @@ def random_case(seed: int, shape: cais_build.Shape, packets: int) -> tuple[Set, 
                 kind, source, destination = SYNC, noise.randrange(shape.ports), NODE
                 port, address, tag, length, notify = source, noise.randrange(shape.streams + 1), BOUNDARY, 0, False
             case 6:
-                match noise.randrange(8):
+                match noise.randrange(9):
                     case 0:
                         port = noise.randrange(16)
                     case 1:
@@ -186,6 +186,10 @@ def random_case(seed: int, shape: cais_build.Shape, packets: int) -> tuple[Set, 
                         kind, source, destination, inc, tag = READ_RESPONSE, noise.choice((home, source)), NODE, noise.randrange(4) == 0, noise.choice((0, 1, shape.entries, 0xFFFFFF))
                         port = source
                     case 7:
+                        # A sync that is not for the switch, or without the CAIS bit.
+                        kind, tag, length, notify = SYNC, 0, 0, False
+                        destination, inc = noise.choice(((home, True), (NODE, False)))
+                    case 8:
                         kind, length = noise.choice(((WRITE, 16), (WRITE_RESPONSE, 0), (RELEASE, 0)))
         data = elements(noise, setting.type, length) if kind in (REDUCE, READ_RESPONSE, WRITE) else b""
         digits = packet(kind, source, destination, address, length=length if kind == READ else 0, tag=tag, inc=inc, notify=notify, data=data)
