@@ -179,7 +179,7 @@ def random_case(seed: int, shape: cais_build.Shape, packets: int) -> tuple[Set, 
                     case 3:
                         source = port = home
                     case 4:
-                        length = noise.choice((0, shape.payload_bytes + element, shape.payload_bytes - 1))
+                        length = noise.choice((0, shape.payload_bytes + element, shape.payload_bytes - 1, shape.payload_bytes - 2))
                     case 5:
                         kind, tag = REDUCE, noise.choice((0, participants + 1, 64, 0xFFFFFF))
                     case 6:
