@@ -65,11 +65,11 @@ module cais_merge #(
   logic [3:0]             header_port;
   logic                   merge_ready, sync_ready;
   logic                   data_valid, data_ready, data_last;
-  logic [cais_pkg::FlitW-1:0]       data;
+  logic [cais_pkg::FlitW-1:0] data;
   logic                   forget;
   logic                   pushed, room, move_valid, move_ready;
-  cais_pkg::move_t                  decided_move, move;
-  cais_pkg::drop_e                  drop, sync_drop;
+  cais_pkg::move_t        decided_move, move;
+  cais_pkg::drop_e        drop, sync_drop;
   logic                   control_idle, mover_idle, sync_idle;
 
   packet_splitter u_splitter (

@@ -113,7 +113,7 @@ module merge_control #(
   state_e                 state_q, state_d;
   why_e                   why_q, why_d;
   plan_t                  plan_q, plan_d;
-  cais_pkg::move_t                  move_q, move_d;
+  cais_pkg::move_t        move_q, move_d;
   // From where the plan goes on, if it does.
   state_e                 from;
   logic                   go_on;
@@ -128,10 +128,10 @@ module merge_control #(
 
   // The merging table but for its data; which entries are taken.
   logic [cais_pkg::EntryW-1:0] entry_mem[0:ENTRIES-1];
-  logic [31:0]        last_mem[0:ENTRIES-1];
-  logic [ENTRIES-1:0] taken_q;
-  cais_pkg::entry_t             entry_q, entry_d;
-  logic               entry_write;
+  logic [31:0]                 last_mem[0:ENTRIES-1];
+  logic [ENTRIES-1:0]          taken_q;
+  cais_pkg::entry_t            entry_q, entry_d;
+  logic                        entry_write;
 
   // Numbers that are free: those that were left, the latest first, and those that were never taken.
   logic [NumberW-1:0] left_mem[0:ENTRIES-1];
@@ -217,8 +217,8 @@ module merge_control #(
   logic [5:0]         all, least, count, served, has_served;
   logic [15:0]        seen, notify;
   logic               is_awaited, is_over, waits_for_data, same_length, waits_full;
-  cais_pkg::drop_e              drop_d;
-  cais_pkg::move_t              pass;
+  cais_pkg::drop_e    drop_d;
+  cais_pkg::move_t    pass;
   logic [23:0]        point, entry_point;
 
   assign is_f32 = type_i == prim_half_pkg::TypeF32;
