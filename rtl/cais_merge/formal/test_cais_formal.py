@@ -1,5 +1,6 @@
 """Proofs of the tables of CAIS's merge unit, by a model checker and an SMT solver; each has broken twins that are refuted."""
 
+import os
 import unittest
 
 import proofs
@@ -7,6 +8,7 @@ from proofs import Property, Twin
 from rtl_tools import RTL
 
 CAIS = RTL / "cais_merge"
+LONG = os.environ.get("CAIS_MERGE_LONG") == "1"
 
 
 class Proofs(proofs.Proofs):
@@ -45,6 +47,22 @@ class Proofs(proofs.Proofs):
         ]
         sources = [RTL / "prim/flit/rtl/prim_flit_pkg.sv", *(CAIS / f"rtl/{each}.sv" for each in ("cais_pkg", "lookup_table", "access_order", "group_sync_table"))]
         self.check(Property(CAIS / "formal/prove_group_sync_table.sv", sources, steps=9, bound=18), twins)
+
+    # It takes two minutes.
+    if LONG:
+
+        def test_merge_control(self) -> None:
+            name = "merge_control.sv"
+            twins = [
+                # An entry is not counted; a sum that is whole is kept, too; a sum that makes room is lost; and one that times out; it does not say how much is in it.
+                Twin(name, "else fresh_q <= fresh_q + 1'b1;", "else fresh_q <= fresh_q;"),
+                Twin(name, "                  plan_d.free   = 1'b1;\n                end\n              end\n            end\n            prim_flit_pkg::KindReadResponse", "                end\n              end\n            end\n            prim_flit_pkg::KindReadResponse"),
+                Twin(name, "if (entry_q.status == cais_pkg::Reduction && !drops_partial) end_plan.act = 1'b1;", "if (entry_q.status == cais_pkg::Reduction && state_q != Evict) end_plan.act = 1'b1;"),
+                Twin(name, "if (entry_q.status == cais_pkg::Reduction && !drops_partial) end_plan.act = 1'b1;", "if (entry_q.status == cais_pkg::Reduction && state_q != Ends) end_plan.act = 1'b1;"),
+                Twin(name, "    said = contributions;", "    said = 6'd1;"),
+            ]
+            sources = [*(RTL / f"prim/{each}.sv" for each in ("add/rtl/prim_half_pkg", "flit/rtl/prim_flit_pkg")), *(CAIS / f"rtl/{each}.sv" for each in ("cais_pkg", "lookup_table", "access_order", "merge_control"))]
+            self.check(Property(CAIS / "formal/prove_merge_control.sv", sources, steps=10, bound=30), twins)
 
 
 if __name__ == "__main__":
