@@ -26,8 +26,7 @@ HEAD = """# CAIS's merge unit with the paper's table, eight accelerators, on osu
 def measure(module: str, gate: float) -> dict[str, float]:
     folder = rtl_tools.BUILD / f"area-{module}"
     folder.mkdir(parents=True, exist_ok=True)
-    sources = [path for path in simulators.CAIS.sources() if path.parent.parent.name != "axis"]
-    script = f"read_verilog -sv {' '.join(map(str, sources))}; hierarchy -check -top {module}; proc; flatten; opt; memory -nomap; opt; tee -q -o memories dump t:$mem_v2; "
+    script = f"read_verilog -sv {' '.join(map(str, simulators.CAIS.sources()))}; hierarchy -check -top {module}; proc; flatten; opt; memory -nomap; opt; tee -q -o memories dump t:$mem_v2; "
     script += f"techmap; opt; dfflibmap -liberty {LIBRARY}; abc -liberty {LIBRARY}; opt_clean; tee -q -o stat stat -liberty {LIBRARY}"
     rtl_tools.run(["yosys", "-q", "-p", script], folder)
     area = float(re.search(r"Chip area for module .*: ([\d.]+)", (folder / "stat").read_text())[1])

@@ -94,6 +94,12 @@ package cais_pkg;
     header = {kind, inc, 3'd0, source, destination, address, length, tag, 8'd0};
   endfunction
 
+  // The first of a mask.
+  function automatic logic [3:0] first(input logic [15:0] mask);
+    first = '0;
+    for (int i = 15; i >= 0; i--) if (mask[i]) first = 4'(i);
+  endfunction
+
   // How many of a mask there are.
   function automatic logic [5:0] ones(input logic [15:0] mask);
     ones = '0;

@@ -141,11 +141,8 @@ module group_sync_table #(
       .newer_o (unused_newer)
   );
 
-  assign next = tell_q & (~tell_q + 16'd1);
-  always_comb begin
-    next_member = '0;
-    for (int i = 0; i < 16; i++) if (next[i]) next_member = next_member | 4'(i);
-  end
+  assign next_member = cais_pkg::first(tell_q);
+  assign next = 16'd1 << next_member;
   assign valid_o = state_q == Tell && tell_q != '0;
   assign port_o  = next_member;
   assign flit_o  = prim_flit_pkg::swap(cais_pkg::header(prim_flit_pkg::KindRelease, 1'b1, node_i,

@@ -61,13 +61,12 @@ module packet_mover #(
   typedef enum logic [1:0] {
     List,
     Heads,
-    Come,
-    Kept
+    Data
   } phase_e;
 
   phase_e                 phase_q, phase_d;
   logic [FlitNumberW-1:0] flit_q, flit_d, last_flit;
-  // Loads that have a head, and the ports of this round.
+  // Loads that have a header, the ports of this round, whether a round has had what has come.
   logic [5:0]             answered_q, answered_d;
   logic [15:0]            round_q, round_d, told_q, told_d, left, next, waits;
   logic                   stored_q, stored_d;
@@ -75,8 +74,8 @@ module packet_mover #(
   logic                   go, take, done, counts, reads, list, hazard, room;
   logic                   has_head, has_body, is_last_flit, is_last_list;
   logic [3:0]             next_member;
-  logic [PlaceW-1:0]    read_address;
-  logic [cais_pkg::FlitW-1:0]       raw;
+  logic [PlaceW-1:0]      read_address;
+  logic [cais_pkg::FlitW-1:0] raw;
   way_t                   way, way_end;
   logic [WayW-1:0]        way_q[1:Stages];
   // Whether what is kept leaves, as that is read.
@@ -113,11 +112,8 @@ module packet_mover #(
   assign answered     = waiting_q[$clog2(2*PORTS)'(answered_q)];
   assign waits        = 16'd1 << answered[27:24];
   assign left         = move_i.mask & ~told_q;
-  assign next         = left & (~left + 16'd1);
-  always_comb begin
-    next_member = '0;
-    for (int i = 0; i < 16; i++) if (next[i]) next_member = next_member | 4'(i);
-  end
+  assign next_member  = cais_pkg::first(left);
+  assign next         = 16'd1 << next_member;
 
   // What is read must have been written: nothing of it is on its way, but for what is at its end.
   always_comb begin
@@ -137,7 +133,7 @@ module packet_mover #(
     round_d    = round_q;
     stored_d   = stored_q;
     head_d     = head_q;
-    head     = asked;
+    head       = asked;
     go         = 1'b0;
     take       = 1'b0;
     done       = 1'b0;
@@ -229,7 +225,7 @@ module packet_mover #(
                 way.leaves         = 1'b1;
                 way.ports          = waits;
                 if (answered_q == move_i.waiting || (round_q & waits) != '0) begin
-                  phase_d = stored_q ? Kept : Come;
+                  phase_d = Data;
                 end else begin
                   go = room && !list_q[1] && !list_q[Read];
                   if (go) begin

@@ -8,15 +8,15 @@ package prim_flit_pkg;
 
   // What packets do to memory.
   typedef enum logic [3:0] {
-    KindRead         = 4'd1,
-    KindReadResponse = 4'd2,
-    KindWrite        = 4'd3,
+    KindRead          = 4'd1,
+    KindReadResponse  = 4'd2,
+    KindWrite         = 4'd3,
     KindWriteResponse = 4'd4,
-    KindAdd          = 4'd5,
-    KindStore        = 4'd6,
-    KindReduce       = 4'd11,
-    KindSync         = 4'd13,
-    KindRelease      = 4'd14
+    KindAdd           = 4'd5,
+    KindStore         = 4'd6,
+    KindReduce        = 4'd11,
+    KindSync          = 4'd13,
+    KindRelease       = 4'd14
   } kind_e;
 
   // Classes, each with buffers of its own: reads, writes, read and write responses. Here those with
