@@ -20,14 +20,16 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tonic::transport::{Channel, Endpoint};
 
-/// How long the manager may take to show what it is.
+/// How long the manager may take to show what it is, and to hear of a connection. One that cannot hear of it takes the agent's end for that of
+/// its nodes.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// Between looks for a manager while there is none.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long the manager may take to hear of a connection. One that cannot hear of it takes the agent's end for that of its nodes.
-const WORD: Duration = Duration::from_secs(1);
+/// A node that says goodbye closes within this time what its manager has closed in answer: it was the node that ended. A node that did not closes
+/// it when it hears of the end, which it does after this time.
+const GOODBYE: Duration = Duration::from_millis(50);
 
 /// Bytes that are passed on at once.
 const PIECE: usize = 16 << 10;
@@ -175,21 +177,14 @@ impl Relay {
 
     async fn join(
         self,
-        near: TcpStream,
-        far: impl AsyncRead + AsyncWrite,
+        mut near: TcpStream,
+        mut far: impl AsyncRead + AsyncWrite + Unpin,
         connection: SocketAddr,
     ) -> io::Result<()> {
         self.tell(connection, false).await;
-        let (near_reads, near_writes) = near.into_split();
-        let (far_reads, far_writes) = tokio::io::split(far);
-        let ended = tokio::select! {
-            ended = carry(near_reads, far_writes) => ended,
-            ended = carry(far_reads, near_writes) => ended.reversed(),
-        };
-        match ended {
+        if node_ends(&mut near, &mut far).await {
             // Before the connection is: then the manager does not wait for the node.
-            End::Reader => self.tell(connection, true).await,
-            End::Writer => {}
+            self.tell(connection, true).await;
         }
         Ok(())
     }
@@ -198,9 +193,28 @@ impl Relay {
     async fn tell(&self, connection: SocketAddr, ended: bool) {
         let mut manager = self.manager.clone();
         let request = proto::RelayRequest { connection: connection.to_string(), ended };
-        let told = tokio::time::timeout(WORD, manager.relay(request)).await;
+        let told = tokio::time::timeout(LIMIT, manager.relay(request)).await;
         if !matches!(told, Ok(Ok(_))) {
             tracing::debug!(%connection, ended, "the manager does not hear of a connection");
+        }
+    }
+}
+
+/// Passes on what either end says, until one of them ends: whether it was the node.
+async fn node_ends(
+    near: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    far: &mut (impl AsyncRead + AsyncWrite + Unpin),
+) -> bool {
+    let (mut near_reads, mut near_writes) = tokio::io::split(near);
+    let (mut far_reads, mut far_writes) = tokio::io::split(far);
+    let ended = tokio::select! {
+        ended = carry(&mut near_reads, &mut far_writes) => ended,
+        ended = carry(&mut far_reads, &mut near_writes) => ended.reversed(),
+    };
+    match ended {
+        End::Reader => true,
+        End::Writer => {
+            tokio::time::timeout(GOODBYE, carry(&mut near_reads, &mut tokio::io::sink())).await.is_ok()
         }
     }
 }
@@ -230,5 +244,43 @@ async fn carry(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin
         if passed.await.is_err() {
             return End::Writer;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{DuplexStream, duplex};
+
+    /// A node, its manager, and whether it is the node that ends.
+    fn connection() -> (DuplexStream, DuplexStream, tokio::task::JoinHandle<bool>) {
+        let (node, mut near) = duplex(PIECE);
+        let (mut far, manager) = duplex(PIECE);
+        (node, manager, tokio::spawn(async move { node_ends(&mut near, &mut far).await }))
+    }
+
+    #[tokio::test]
+    async fn a_node_that_ends_is_told_from_a_manager_that_ends() {
+        let (node, manager, ends) = connection();
+        drop(node);
+        assert!(ends.await.unwrap());
+        drop(manager);
+
+        let (node, manager, ends) = connection();
+        drop(manager);
+        assert!(!ends.await.unwrap());
+        drop(node);
+    }
+
+    #[tokio::test]
+    async fn a_manager_that_closes_when_a_node_says_goodbye_does_not_end_first() {
+        let (mut node, mut manager, ends) = connection();
+        node.write_all(b"goodbye").await.unwrap();
+        let mut heard = [0; 7];
+        manager.read_exact(&mut heard).await.unwrap();
+        drop(manager);
+        tokio::task::yield_now().await;
+        drop(node);
+        assert!(ends.await.unwrap());
     }
 }
