@@ -19,7 +19,7 @@ HOST, UDP = 1, 1
 INSTALL, READY, REMOVE, FAILED = 6, 3, 4, 5
 INSTALLED, REFUSED, REMOVED = 3, 4, 6
 # Of EPIC's parameters and roles: what this was written for.
-VERSION = 5
+VERSION = 6
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "us": 1e-6, "ms": 1e-3, "s": 1}
 
 

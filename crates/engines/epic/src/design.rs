@@ -41,7 +41,7 @@ pub struct Epic {
 const fn about(mode: Option<Mode>, name: &'static str, summary: &'static str) -> About {
     About {
         // Of switches: their mode, and their neighbours'. Of groups: checked results, standard queue pairs, what plans say of queue pairs.
-        version: 5,
+        version: 6,
         model: Model {
             // A Mode-I switch serves its queue pairs in turn, and whose turn it is tells them apart.
             is_symmetric: matches!(mode, Some(Mode::II | Mode::III)),

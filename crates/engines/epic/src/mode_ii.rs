@@ -118,14 +118,18 @@ impl<P: Payload> ModeII<P> {
     /// The group as `rtl/inc_engine` is told of it.
     pub(crate) fn told_to_hardware(&self) -> Result<String, Refusal> {
         let GroupConfig { ranks, mtu, window, initial_psn, parent, reproducible, .. } = &self.config;
-        let cannot = |found, key| {
-            Err(Refusal::new("a group that the hardware can be in", found, format!("set {key}=false")))
+        let cannot = |found, change| {
+            Err(Refusal::new("a group that the hardware can be in", found, format!("set {change}")))
         };
         if self.config.selective {
-            return cannot("selective repeat", "group.selective");
+            return cannot("selective repeat", "group.selective=false");
         }
         if self.config.standard_verbs {
-            return cannot("ranks with standard queue pairs", "group.standard_verbs");
+            return cannot("ranks with standard queue pairs", "group.standard_verbs=false");
+        }
+        // It takes all that acknowledge for ranks, which drop what comes early.
+        if self.config.edges.iter().any(|edge| edge.is_end() && edge.mode.is_some()) {
+            return cannot("a switch in another mode beside it", "group.modes=II");
         }
         let parent = parent.map_or("-".to_string(), |edge| edge.to_string());
         let toward: Vec<String> = self.config.toward.iter().map(usize::to_string).collect();
@@ -280,15 +284,12 @@ impl<P: Payload> ModeII<P> {
         replicate(&self.config, outs, sequence, held, view, out);
         let by_completion = invocation.message.pattern == Pattern::AllReduce
             || self.config.breaks(Mutation::ReduceRecycledByCompletion);
-        // Once more, too, to a switch: it may have nothing left to ask with.
-        let tells_again =
-            self.config.edges[edge].mode.is_some() && !self.config.breaks(Mutation::PassedToldOnce);
-        if outcome == Aggregated::Complete || tells_again {
+        if outcome == Aggregated::Complete {
             self.note_passed(invocation, sequence, outs, out);
-        }
-        if outcome == Aggregated::Complete && by_completion {
-            self.raise(index, sequence + 1);
-            self.move_on();
+            if by_completion {
+                self.raise(index, sequence + 1);
+                self.move_on();
+            }
         }
         Ok(())
     }

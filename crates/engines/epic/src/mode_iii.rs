@@ -260,14 +260,6 @@ impl<P: Payload> ModeIII<P> {
         if sequence > self.table.next() {
             return Err(DropReason::BadAcknowledge);
         }
-        if self.config.edges[edge].mode == Some(Mode::II)
-            && syndrome == Syndrome::Nak(NakCode::SequenceError)
-            && sequence < self.hops[edge].acked
-            && !self.config.breaks(Mutation::AskedUnheard)
-        {
-            // Its result has come; such a switch takes that for lost until it is acknowledged.
-            self.answer(edge, Answer::Ack, out);
-        }
         match syndrome {
             Syndrome::Ack(_) => self.handle_arrived(now, edge, sequence + 1, out),
             Syndrome::Nak(NakCode::SequenceError) if self.config.breaks(Mutation::NakAsAck) => {

@@ -72,12 +72,10 @@ quincunx_engine::mutations! {
     AddsWhateverComes = "adds-whatever-comes",
     /// Mode-III below Mode-II: a time-out does not tell what has come.
     TimesOutUnheard = "times-out-unheard",
-    /// Mode-III below Mode-II: asked for what its results have answered, it does not tell that they have come.
-    AskedUnheard = "asked-unheard",
     /// Mode-III below Mode-II: the newest result, come once more, lets it ask for nothing again.
     NewestUnheard = "newest-unheard",
     /// Mode-II above Mode-III: whoever asks behind what it was told of is not told again.
     CoveredToldOnce = "covered-told-once",
-    /// Mode-II above Mode-III: that a packet has passed is told when its sum is complete, and never again.
-    PassedToldOnce = "passed-told-once",
+    /// Mode-II above Mode-III: what a switch has that asks for what is before it counts as dropped there, and is awaited once more.
+    RewindsWhatIsKept = "rewinds-what-is-kept",
 }

@@ -384,7 +384,7 @@ fn a_design_of_another_version_is_refused_by_the_manager() {
     let mut wanted = request(2, "epic-2");
     wanted.version = 7;
     let error = cluster.client.init_group(&wanted).unwrap_err().to_string();
-    let expected = "expected version 5 of the parameters of epic-2, found version 7; the manager is older than the program that asks: \
+    let expected = "expected version 6 of the parameters of epic-2, found version 7; the manager is older than the program that asks: \
                     upgrade it, and run the same version at both ends";
     assert_eq!(error, expected);
 }

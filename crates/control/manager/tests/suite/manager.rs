@@ -48,7 +48,7 @@ fn contexts_carry_what_was_asked_for() {
     set(&mut wanted, "group.retry_timeout", "7ms");
     for (_, instruction) in site.begin(&wanted).unwrap() {
         let context = installed(&instruction);
-        assert_eq!((context.design.as_str(), context.version), ("epic-2", 5));
+        assert_eq!((context.design.as_str(), context.version), ("epic-2", 6));
         assert_eq!(context.settings, wanted.settings);
         assert_eq!((context.fabric, context.ranks, context.domains), (FabricKind::Tree, 2, 1));
     }
@@ -439,11 +439,11 @@ fn senseless_requests_are_refused_and_leave_nothing_behind() {
         ),
         (
             with(&|w| w.version = 1),
-            "expected version 5 of the parameters of epic-2, found version 1; the program that asks is older than the manager: upgrade it",
+            "expected version 6 of the parameters of epic-2, found version 1; the program that asks is older than the manager: upgrade it",
         ),
         (
-            with(&|w| w.version = 6),
-            "expected version 5 of the parameters of epic-2, found version 6; the manager is older than the program that asks: upgrade it",
+            with(&|w| w.version = 7),
+            "expected version 6 of the parameters of epic-2, found version 7; the manager is older than the program that asks: upgrade it",
         ),
         (
             with(&|w| w.design = "epic-4".into()),

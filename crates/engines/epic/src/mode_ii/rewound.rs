@@ -10,15 +10,20 @@ use quincunx_wire::{NakCode, Syndrome};
 use super::ModeII;
 use crate::control::Pattern;
 use crate::invocation::{EdgeSet, edge_bit, edges_of};
+use crate::mode::Mode;
+use crate::mutation::Mutation;
 
 impl<P: Payload> ModeII<P> {
-    /// A rank asks for packet `sequence`, or is not ready for it: what has passed to it from there on it has dropped. One that keeps
-    /// what comes early has not.
+    /// A rank asks for packet `sequence`, or is not ready for it: what has passed to it from there on it has dropped. Who keeps what
+    /// comes early has not: a rank whose reliability is selective, a switch in Mode-III. Such a switch need not be passed the rest again, and
+    /// if its acknowledge is lost, too, nothing would tell that it has all.
     pub(super) fn rewind(&mut self, edge: usize, sequence: u64, out: &mut dyn DatapathSink<P>) {
         let bit = edge_bit(edge);
         let is_stale = sequence < self.acked[edge];
         let Some(asked) = self.table.index(sequence) else { return };
-        if self.config.selective || self.ends & bit == 0 || is_stale {
+        let is_mode_iii = self.config.edges[edge].mode == Some(Mode::III);
+        let keeps = self.config.selective || is_mode_iii && !self.config.breaks(Mutation::RewindsWhatIsKept);
+        if keeps || self.ends & bit == 0 || is_stale {
             return;
         }
         for index in asked..self.table.len() {

@@ -81,7 +81,10 @@ fn hardware_is_told_of_a_group_by_what_it_must_know() {
     assert_eq!(told(&below).unwrap(), "group 4 3 2 6 8 77 1 3 0,1,2,2");
     let root = GroupConfig { mode: Mode::II, ..config() };
     assert_eq!(told(&root).unwrap(), format!("group 2 2 - 2 8 {} 0 3 0,1", root.initial_psn.value()));
+    let mut above = root.clone();
+    above.edges[1] = EdgeConfig { rank: None, mode: Some(Mode::III), ..above.edges[1] };
     let refused = [
+        (above, "set group.modes=II"),
         (GroupConfig { selective: true, ..root.clone() }, "set group.selective=false"),
         (GroupConfig { standard_verbs: true, ..root }, "set group.standard_verbs=false"),
         (config(), "found one in Mode-III"),

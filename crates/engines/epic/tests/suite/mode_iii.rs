@@ -352,21 +352,6 @@ fn results_answer_for_contributions_and_not_for_what_flows_one_way_before_them()
 }
 
 #[test]
-fn a_switch_in_mode_ii_that_asks_for_what_its_result_has_answered_is_told_that_the_result_has_come() {
-    // Its acknowledge was lost, and behind it the next result: without another the switch above would wait for it, and this one for that.
-    for (mode_above, told) in [(Mode::II, vec![(2, 'A', 0)]), (Mode::III, vec![])] {
-        let mut switch = leaf(mode_above);
-        for rank in 0..2 {
-            hear(&mut switch, rank, 0, all_reduce(1), 0);
-            hear(&mut switch, rank, 1, DATA, 8);
-        }
-        hear(&mut switch, 2, 0, all_reduce(1), 0);
-        assert_eq!(hear(&mut switch, 2, 0, answer(NAK), 0).told(), told);
-        assert_eq!(hear(&mut switch, 2, 1, answer(NAK), 0).told(), [(2, 'D', 1)]);
-    }
-}
-
-#[test]
 fn a_result_that_a_switch_in_mode_ii_sends_again_behind_a_question_has_what_is_missing_asked_for_again() {
     for (mode_above, told) in [(Mode::II, vec![(2, 'N', 1)]), (Mode::III, vec![])] {
         let mut switch = leaf(mode_above);

@@ -291,7 +291,7 @@ fn contexts_that_make_no_sense_are_refused_by_ranks_and_switches() {
                 assert!(refusal.starts_with(expected), "{refusal}");
             };
             refused(&|context| context.connections.clear(), "expected ");
-            refused(&|context| context.version = 9, "expected version 5 of the parameters of epic-");
+            refused(&|context| context.version = 9, "expected version 6 of the parameters of epic-");
             refused(&|context| context.ranks = 0, "expected ranks in domains of one size, found 0 in 1");
             refused(&|context| context.domains = 3, "expected ranks in domains of one size, found 2 in 3");
             let set = |key: &'static str, value: &'static str| {
