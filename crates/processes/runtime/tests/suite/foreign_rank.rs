@@ -92,19 +92,21 @@ impl Foreign {
         Self(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap())
     }
 
-    /// Has it run all jobs; what it prints, a line each, as far as it comes.
-    fn run(&mut self, jobs: &[Job]) -> Vec<String> {
+    /// What has it run all jobs, and says what it has printed, a line each, as far as it comes.
+    fn runs<'a>(&mut self, jobs: &'a [Job]) -> impl FnOnce() -> Vec<String> + use<'a> {
         let mut input = self.0.stdin.take().unwrap();
         let lines = BufReader::new(self.0.stdout.take().unwrap()).lines();
-        thread::scope(|scope| {
-            scope.spawn(move || {
-                for job in jobs {
-                    // Of a rank that has ended nobody hears any more.
-                    let _ = input.write_all(line(job).as_bytes());
-                }
-            });
-            lines.take(jobs.len()).map_while(Result::ok).collect()
-        })
+        move || {
+            thread::scope(|scope| {
+                scope.spawn(move || {
+                    for job in jobs {
+                        // Of a rank that has ended nobody hears any more.
+                        let _ = input.write_all(line(job).as_bytes());
+                    }
+                });
+                lines.take(jobs.len()).map_while(Result::ok).collect()
+            })
+        }
     }
 }
 
@@ -205,9 +207,18 @@ fn take_part(case: &Case) {
             let progress = &progress;
             scope.spawn(move || run_ours(manager, number, case, progress))
         });
-        let printed = foreign.run(jobs);
-        progress.foreign_is_done.store(true, Ordering::Relaxed);
+        let runs = foreign.runs(jobs);
+        let printing = scope.spawn(|| {
+            let printed = runs();
+            progress.foreign_is_done.store(true, Ordering::Relaxed);
+            printed
+        });
         let ended: Vec<_> = ours.map(|rank| rank.join()).into();
+        if ended.iter().any(Result::is_err) {
+            // It might wait for a group that it can take part in.
+            let _ = foreign.0.kill();
+        }
+        let printed = printing.join().unwrap();
         stop.store(true, Ordering::Relaxed);
         running.join().unwrap();
         ended.into_iter().for_each(|rank| rank.unwrap());
