@@ -46,15 +46,13 @@ impl<P: RankPorts> Rank<P> {
         for life in self.lives.values_mut() {
             let is_due = life.calls.is_due(life.is_busy() || life.suspicion.is_some(), now);
             let is_asked = asked.remove(&life.wire);
-            let told = || life.calls.report(!is_asked, now);
-            let report = match &life.suspicion {
-                _ if is_asked => told(),
-                // The manager may not have heard it.
-                Some(suspicion) if is_due => suspicion.report(),
-                None if is_due => told(),
-                _ => continue,
-            };
-            self.ports.report(life.wire, report);
+            if is_asked || is_due {
+                self.ports.report(life.wire, life.calls.report(!is_asked, now));
+            }
+            // The manager may not have heard it.
+            if let Some(suspicion) = life.suspicion.as_ref().filter(|_| is_due && !is_asked) {
+                self.ports.report(life.wire, suspicion.report());
+            }
         }
         // What is given up here already has called nothing.
         for wire in asked {

@@ -10,10 +10,12 @@ use crate::doubt::{End, Fault, Suspicion};
 use crate::ports::RankPorts;
 
 impl<P: RankPorts> Rank<P> {
-    /// Something is wrong with a group: the manager hears of it, and decides.
+    /// Something is wrong with a group: the manager hears of it, and decides. What this rank has called it hears first, for that alone may be
+    /// what is wrong, and its question may come too late.
     pub(crate) fn suspect(&mut self, group: GroupId, fault: Fault) {
         let Some(life) = self.lives.get_mut(&group).filter(|life| life.suspicion.is_none()) else { return };
         let suspicion = Suspicion { since: self.ports.now(), fault };
+        self.ports.report(life.wire, life.calls.report(false, suspicion.since));
         self.ports.report(life.wire, suspicion.report());
         life.suspicion = Some(suspicion);
     }
