@@ -216,6 +216,11 @@ impl<P: Payload> QueuePairNode for Host<P> {
 }
 
 impl<P: Payload> Host<P> {
+    /// How many collectives may be under way at once in a group that it is in.
+    pub fn depth(&self, group: GroupId) -> Option<usize> {
+        self.groups.get(&group).map(|group| group.program.depth())
+    }
+
     fn install(&mut self, install: HostGroup<P>, out: &mut impl Sink<Self>) -> Result<(), HostRejected> {
         let HostGroup { group, queue_pairs, are_offloaded, mut program, contention } = install;
         if self.groups.contains_key(&group) {

@@ -10,7 +10,7 @@ use quincunx_driver_check::{End, NodeId, Renaming};
 use quincunx_engine::PortId;
 use quincunx_engine::verbs::UNLIMITED_RETRIES;
 use quincunx_fabric::{IncTree, TreeNodeId};
-use quincunx_nodes::Mutation;
+use quincunx_nodes::{Mutation, Node};
 use quincunx_scenario::{Driver, Fabric, Part, Scenario, ScenarioError};
 use quincunx_units::ByteCount;
 use quincunx_wire::{QpNumber, RoceHeader};
@@ -340,6 +340,19 @@ impl Network {
         let plain = setup.mutation.as_ref().map(|_| installed(None, None)).transpose()?;
         let (of_nodes, of_design) = setup.broken();
         let set_up = installed(of_nodes, of_design)?;
+        let depth_of = |node: &Node<Provenance>| match node {
+            Node::Host(host) => host.depth(GROUP),
+            Node::Switch(_) => None,
+        };
+        if let Some(depth) = set_up.iter().filter_map(depth_of).min()
+            && usize::from(setup.in_flight) > depth
+        {
+            return Err(Refusal::new(
+                format!("as many collectives under way at once as the group may have, {depth}"),
+                setup.in_flight,
+                "set --in-flight lower, or a wider window",
+            ));
+        }
         let ends = |cluster: &Cluster, node| {
             let context = cluster.context(node);
             let connections = context.map(|context| context.connections.iter()).unwrap_or_default();

@@ -176,6 +176,7 @@ fn what_is_not_explored_is_refused_in_a_line_that_says_why() {
     let set = |change: &str| Arguments { set: vec![change.parse().unwrap()], ..plain.clone() };
     let [slots, loss, latency, moments] =
         ["group.slots=3", "loss.probability=1%", "link.latency=2us", "measure.stepwise=true"].map(set);
+    let two = Arguments { times: 2, in_flight: 2, ..plain.clone() };
     let [memory, file] = ["scin-dgx8", "nothing.toml"]
         .map(|fabric| Arguments { tree: Some(fabric.to_owned()), ..plain.clone() });
     for (name, collective, arguments, expected) in [
@@ -210,6 +211,12 @@ fn what_is_not_explored_is_refused_in_a_line_that_says_why() {
         ),
         ("epic-3", "all_reduce", &file, "expected to read nothing.toml"),
         ("roce", "send", &slots, "expected no --set with roce, found group.slots"),
+        (
+            "ring",
+            "all_reduce",
+            &two,
+            "expected as many collectives under way at once as the group may have, 1, found 2",
+        ),
     ] {
         let refusal = refused(name, collective, arguments);
         assert!(refusal.contains(expected) && !refusal.contains('\n'), "{refusal}");
