@@ -197,55 +197,6 @@ fn ranks_that_differ_are_told_so_by_a_manager_that_has_just_started() {
 }
 
 #[test]
-fn nobody_waits_for_a_leaf_that_has_a_result_and_whose_acknowledge_of_it_is_lost() {
-    // Found by seed 119793: a leaf in Mode-III had asked a root in Mode-II for the packet before one that it had, and when that came it had all. Its
-    // acknowledge was lost, it had nothing to send in the Broadcast behind, and the root held that back until what it had would have passed again.
-    let host_clocks = [14_230, 313, 14_398, -1588, -6324, -15_493, 14_615, 16_350];
-    let switch_clocks = [-7402, -17_129, -19_497, 18_248];
-    let clocks = [("h", &host_clocks[..]), ("s", &switch_clocks), ("e", &[-16_727]), ("m", &[7994])];
-    let named = clocks.iter().flat_map(|(kind, all)| {
-        (0..).zip(*all).map(move |(number, offset): (u32, _)| (format!("{kind}{number}"), *offset))
-    });
-    let mut plan = plan(vec![fault([2720, 223], FaultKind::Upgrade("s3".to_owned()))]);
-    (plan.seed, plan.hosts, plan.spines, plan.managers) = (119793, vec![4, 4], 2, 2);
-    (plan.memory, plan.store, plan.calm_at) =
-        (ByteCount::new(256 << 10), StoreKind::Lease, Duration::from_secs(22));
-    plan.weather = Weather { loss: 19_158, copies: 9527, late: 561, corruption: 23_057 };
-    plan.clocks = named.collect();
-    let beside = JobPlan {
-        tenant: "green".to_owned(),
-        hosts: vec![1, 3],
-        design: "epic-1".to_owned(),
-        elements: 8,
-        collectives: 4,
-        think: Duration::from_millis(5),
-        rest: Duration::from_millis(120),
-        settings: [("group.channels".to_owned(), 2.into())].into(),
-        ..plan.jobs[0].clone()
-    };
-    let own = [
-        ("group.acknowledge_every", 1.into()),
-        ("group.modes", "II/III".into()),
-        ("group.selective", false.into()),
-        ("group.synchronize_rates", false.into()),
-        ("group.window", 1.into()),
-    ];
-    let job = JobPlan {
-        hosts: vec![5, 2, 0, 4, 7],
-        design: "epic-mixed".to_owned(),
-        elements: 100,
-        collectives: 39,
-        pause: Duration::ZERO,
-        think: Duration::from_micros(10),
-        rest: Duration::from_millis(195),
-        settings: own.map(|(key, value)| (key.to_owned(), value)).into(),
-        ..plan.jobs[0].clone()
-    };
-    plan.jobs = vec![job, beside];
-    assert_eq!(run(&plan, SETUP, Telling::Nothing).unwrap().violation, None);
-}
-
-#[test]
 fn ranks_that_differ_are_told_so_by_a_manager_that_was_mute_when_one_of_them_was_refused() {
     // Found by seed 117794: the rank with another root was refused by its switch and said that its queue pair had failed. What it had called it was to be
     // asked, and the question went out while the manager was mute: no answer came in time, the others agreed, and all was made anew.
