@@ -92,7 +92,7 @@ impl Foreign {
         Self(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap())
     }
 
-    /// What has it run all jobs, and says what it has printed, a line each, as far as it comes.
+    /// A call that has it run all jobs and returns what it prints, a line each, as far as it comes.
     fn runs<'a>(&mut self, jobs: &'a [Job]) -> impl FnOnce() -> Vec<String> + use<'a> {
         let mut input = self.0.stdin.take().unwrap();
         let lines = BufReader::new(self.0.stdout.take().unwrap()).lines();
