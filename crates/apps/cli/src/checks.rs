@@ -150,7 +150,7 @@ pub(crate) fn with_help(command: Command, catalog: Catalog) -> Command {
     let (studies, rules) = (studies_summary(), rules(catalog));
     let help = format!(
         "{EXAMPLES}\n\nDesigns:\n{designs}\n\nDesigns on memory fabrics:\n{memory}\n\nStudies, which are no designs:\n{studies}\n\n\
-         Rules of designs that --mutate breaks:\n{rules}\nof switches with --groups 2: finds-groups-by-port; where senders give up: stays-when-removed\n\n{LIMITS}"
+         Rules of designs that --mutate breaks:\n{rules}\nof switches with --groups 2: finds-groups-by-port, lock-ignored; where senders give up: stays-when-removed\n\n{LIMITS}"
     );
     crate::help::with_help(command, "design", &names.join(", ")).after_help(help)
 }

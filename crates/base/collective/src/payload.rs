@@ -56,6 +56,31 @@ pub trait Payload: Clone + Eq + Hash + Debug + Sized + Send + Sync + 'static {
     /// Combines `view` into the bytes at `offset`, element by element: `self = self op view`.
     fn reduce(&mut self, offset: usize, view: Self::View<'_>, reduction: Reduction);
 
+    /// Makes it `length` bytes long, if it is shorter; what is new is zero.
+    fn lengthen(&mut self, length: usize) {
+        if length > self.length() {
+            let before = core::mem::replace(self, Self::zeroed(length));
+            self.write(0, before.view(0..before.length()));
+        }
+    }
+
+    /// Copies the bytes in `source` over those at `offset`.
+    fn copy_within(&mut self, offset: usize, source: Range<usize>) {
+        let copy = Self::from_view(self.view(source));
+        self.write(offset, copy.view(0..copy.length()));
+    }
+
+    /// Combines the bytes in `source` into those at `offset`, element by element.
+    ///
+    /// # Panics
+    /// If the two overlap.
+    fn reduce_within(&mut self, offset: usize, source: Range<usize>, reduction: Reduction) {
+        let target = offset..offset + source.len();
+        assert!(target.end <= source.start || source.end <= target.start, "{source:?} into {target:?}");
+        let copy = Self::from_view(self.view(source));
+        self.reduce(offset, copy.view(0..copy.length()), reduction);
+    }
+
     /// What a vector can be known by: much shorter than it where that can be, and of equal length for vectors of equal length. What is moved keeps
     /// it; and where [`adds_up`](Self::adds_up) says so, that of a reduction's result is the sum of theirs as `i32`. The vector itself if
     /// the kind knows nothing shorter.

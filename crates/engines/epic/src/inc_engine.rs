@@ -4,6 +4,7 @@
 use crate::mode::Mode;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::marker::PhantomData;
 use quincunx_collective::Payload;
 use quincunx_design::{Datapath, DatapathSink, DatapathTimer, Refusal};
 use quincunx_engine::Frame;
@@ -18,22 +19,23 @@ use crate::timers::{ACKNOWLEDGE_TIMER, resend_timer};
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[expect(clippy::upper_case_acronyms, reason = "a numeral, as the paper writes it")]
-enum Realisation<P> {
-    II(ModeII<P>),
-    III(ModeIII<P>),
+enum Realisation {
+    II(ModeII),
+    III(ModeIII),
 }
 
 /// What a switch runs for one group. Work per call is bounded by the group's window and fan-out.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct IncEngine<P> {
-    realisation: Realisation<P>,
+    realisation: Realisation,
     /// Translates the PSNs of ranks that cannot skip any.
     numbering: Option<Numbering>,
     edges: u16,
+    payload: PhantomData<P>,
 }
 
-impl<P: Payload> Realisation<P> {
-    fn handle_frame(
+impl Realisation {
+    fn handle_frame<P: Payload>(
         &mut self,
         now: Instant,
         edge: u16,
@@ -49,7 +51,12 @@ impl<P: Payload> Realisation<P> {
         }
     }
 
-    fn handle_timer(&mut self, now: Instant, timer: DatapathTimer, out: &mut dyn DatapathSink<P>) {
+    fn handle_timer<P: Payload>(
+        &mut self,
+        now: Instant,
+        timer: DatapathTimer,
+        out: &mut dyn DatapathSink<P>,
+    ) {
         let Self::III(mode) = self else { return };
         match timer.edge {
             Some(edge) => mode.handle_resend_timer(now, usize::from(edge), out),
@@ -82,7 +89,7 @@ impl<P: Payload> IncEngine<P> {
             Mode::II => Realisation::II(ModeII::new(config, first)),
             Mode::III => Realisation::III(ModeIII::new(config, first)),
         };
-        Ok(Self { realisation, numbering, edges })
+        Ok(Self { realisation, numbering, edges, payload: PhantomData })
     }
 }
 

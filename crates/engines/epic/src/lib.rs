@@ -80,6 +80,7 @@ mod mutation;
 mod numbering;
 mod params;
 mod pipe;
+mod source;
 mod timers;
 
 pub use comm_lib::{CommLib, CommLibConfig, CommLibConfigError};

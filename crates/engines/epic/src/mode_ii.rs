@@ -29,14 +29,15 @@ use crate::forward::{acknowledge, replicate};
 use crate::invocation::{Admitted, EdgeSet, Invocation, InvocationTable, TreePlace, edge_bit, edges_of};
 use crate::mutation::Mutation;
 use crate::pipe::{Aggregated, Pipe, SlotHeader};
+use crate::source::Source;
 
 /// A group on a Mode-II switch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct ModeII<P> {
+pub(crate) struct ModeII {
     config: GroupConfig,
     place: TreePlace,
     table: InvocationTable<CollectiveProgress>,
-    pipe: Pipe<P>,
+    pipe: Pipe,
     /// One more than the newest packet of which it is known that it, and what aggregates before it, is aggregated by all senders
     /// (AllReduce; some of them may be missing) or received by its root (Reduce).
     progress: u64,
@@ -79,7 +80,7 @@ struct SenderAck {
     questioned: Option<u64>,
 }
 
-impl<P: Payload> ModeII<P> {
+impl ModeII {
     pub(crate) fn new(config: GroupConfig, first: u64) -> Self {
         let window = u64::from(config.window);
         let regions = if config.reproducible { config.edges.len() } else { 1 };
@@ -92,7 +93,7 @@ impl<P: Payload> ModeII<P> {
         Self {
             place: TreePlace::new(&config),
             table: InvocationTable::new(first, capacity, config.ranks).breaking(config.mutation),
-            pipe: Pipe::new(first - window, slots, config.mtu, regions, config.mutation),
+            pipe: Pipe::new(first - window, slots, config.mtu, (0, regions), config.mutation),
             progress: first,
             cursor: first,
             acked: vec![first; config.edges.len()],
@@ -144,7 +145,7 @@ impl<P: Payload> ModeII<P> {
         ))
     }
 
-    pub(crate) fn handle_frame(
+    pub(crate) fn handle_frame<P: Payload>(
         &mut self,
         edge: usize,
         frame: Frame<'_, RoceHeader, P>,
@@ -157,7 +158,7 @@ impl<P: Payload> ModeII<P> {
         }
     }
 
-    fn handle_data(
+    fn handle_data<P: Payload>(
         &mut self,
         edge: usize,
         frame: Frame<'_, RoceHeader, P>,
@@ -209,13 +210,13 @@ impl<P: Payload> ModeII<P> {
             }
             return self.broadcast(route, &invocation, sequence, header, frame.payload, out);
         }
-        replicate(&self.config, route.outs, sequence, header, frame.payload, out);
+        replicate(&self.config, route.outs, sequence, header, Source::Frame(frame.payload), out);
         self.note_passed(&invocation, sequence, route.outs, out);
         Ok(())
     }
 
     /// A collective has become known. If later ones were known before, what waited for it may go on.
-    fn take_in(&mut self, invocation: &Invocation, out: &mut dyn DatapathSink<P>) {
+    fn take_in<P: Payload>(&mut self, invocation: &Invocation, out: &mut dyn DatapathSink<P>) {
         if invocation.last + 1 < self.table.next() {
             for edge in 0..self.config.edges.len() {
                 self.tell(edge, out);
@@ -226,7 +227,7 @@ impl<P: Payload> ModeII<P> {
     }
 
     #[expect(clippy::too_many_arguments, reason = "a packet, where it comes from and where it belongs")]
-    fn handle_up(
+    fn handle_up<P: Payload>(
         &mut self,
         edge: usize,
         sources: EdgeSet,
@@ -259,7 +260,15 @@ impl<P: Payload> ModeII<P> {
             return Err(DropReason::Duplicate);
         }
         self.check_room(sequence)?;
-        let outcome = self.pipe.aggregate(sequence, bit, sources, header, payload, reduction);
+        let outcome = self.pipe.aggregate(
+            sequence,
+            bit,
+            sources,
+            header,
+            Source::Frame(payload),
+            reduction,
+            out.memory(),
+        );
         let complete = match outcome {
             Aggregated::Mismatch => return Err(DropReason::Mismatch),
             Aggregated::Partial => false,
@@ -277,11 +286,11 @@ impl<P: Payload> ModeII<P> {
             _ => self.place.aggregation(invocation.message.pattern).map_or(0, |route| route.outs),
         };
         let held = self.pipe.header(sequence).expect("a complete slot holds something");
-        let view = match outcome {
-            Aggregated::Duplicate => self.view_again(sequence),
-            _ => self.pipe.view(sequence),
+        let payload = match outcome {
+            Aggregated::Duplicate => self.once_more(sequence),
+            _ => self.pipe.payload(sequence),
         };
-        replicate(&self.config, outs, sequence, held, view, out);
+        replicate(&self.config, outs, sequence, held, payload, out);
         let by_completion = invocation.message.pattern == Pattern::AllReduce
             || self.config.breaks(Mutation::ReduceRecycledByCompletion);
         if outcome == Aggregated::Complete {
@@ -358,7 +367,7 @@ impl<P: Payload> ModeII<P> {
         if has_room { Ok(()) } else { Err(DropReason::AheadOfRange) }
     }
 
-    fn handle_acknowledge(
+    fn handle_acknowledge<P: Payload>(
         &mut self,
         edge: usize,
         header: &RoceHeader,
@@ -445,7 +454,7 @@ impl<P: Payload> ModeII<P> {
 
     /// ReceiveAck for Broadcast and Reduce: raises ackPsn of `edge`, and passes on what that means to the senders of every
     /// collective that it touches. (A receiver that has moved on acknowledges with a PSN of a later collective.)
-    fn advance_acked(&mut self, edge: usize, arrived: u64, out: &mut dyn DatapathSink<P>) {
+    fn advance_acked<P: Payload>(&mut self, edge: usize, arrived: u64, out: &mut dyn DatapathSink<P>) {
         let before = self.acked[edge];
         if arrived <= before {
             return;

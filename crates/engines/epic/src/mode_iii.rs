@@ -31,6 +31,7 @@ use crate::mode::Mode;
 use crate::mode_ii::flows_from;
 use crate::mutation::Mutation;
 use crate::pipe::{Aggregated, Pipe, SlotHeader};
+use crate::source::Source;
 use crate::timers::resend_timer;
 
 /// Which of the two pipes.
@@ -44,12 +45,12 @@ const FLOWS: [Flow; 2] = [Flow::Aggregation, Flow::Replication];
 
 /// A group on a Mode-III switch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct ModeIII<P> {
+pub(crate) struct ModeIII {
     config: GroupConfig,
     place: TreePlace,
     table: InvocationTable,
-    aggregation: Pipe<P>,
-    replication: Pipe<P>,
+    aggregation: Pipe,
+    replication: Pipe,
     hops: Vec<Hop>,
     /// For each edge, packets that have not arrived though later ones have; none unless reliability is selective.
     missing: Vec<Missing>,
@@ -59,7 +60,7 @@ pub(crate) struct ModeIII<P> {
     acknowledging: bool,
 }
 
-impl<P: Payload> ModeIII<P> {
+impl ModeIII {
     pub(crate) fn new(config: GroupConfig, first: u64) -> Self {
         let window = u64::from(config.window);
         let doubled = config.breaks(Mutation::ModeIIRecycling) || config.breaks(Mutation::Figure6);
@@ -67,11 +68,13 @@ impl<P: Payload> ModeIII<P> {
         let regions = if config.reproducible { config.edges.len() } else { 1 };
         // Each unfinished collective holds at least a rank or a slot.
         let capacity = usize::from(config.ranks) + 2 * config.window.as_usize() + 1;
+        let aggregation = Pipe::new(first, slots, config.mtu, (0, regions), config.mutation);
+        let behind = aggregation.payload_bytes();
         Self {
             place: TreePlace::new(&config),
             table: InvocationTable::new(first, capacity, config.ranks).breaking(config.mutation),
-            aggregation: Pipe::new(first, slots, config.mtu, regions, config.mutation),
-            replication: Pipe::new(first, window, config.mtu, 1, config.mutation),
+            aggregation,
+            replication: Pipe::new(first, window, config.mtu, (behind, 1), config.mutation),
             hops: alloc::vec![Hop::new(first); config.edges.len()],
             missing: alloc::vec![Missing::default(); config.edges.len()],
             local: first,
@@ -89,7 +92,7 @@ impl<P: Payload> ModeIII<P> {
         self.aggregation.buffer_bytes() + self.replication.buffer_bytes()
     }
 
-    pub(crate) fn handle_frame(
+    pub(crate) fn handle_frame<P: Payload>(
         &mut self,
         now: Instant,
         edge: usize,
@@ -109,7 +112,7 @@ impl<P: Payload> ModeIII<P> {
         }
     }
 
-    fn handle_data(
+    fn handle_data<P: Payload>(
         &mut self,
         now: Instant,
         edge: usize,
@@ -160,7 +163,7 @@ impl<P: Payload> ModeIII<P> {
     }
 
     /// Takes in a packet of a collective that is known.
-    fn handle_admitted(
+    fn handle_admitted<P: Payload>(
         &mut self,
         now: Instant,
         edge: usize,
@@ -186,8 +189,9 @@ impl<P: Payload> ModeIII<P> {
         }
         let header = SlotHeader::of(frame.header, length);
         let reduction = invocation.message.reduction;
-        let outcome =
-            self.pipe_mut(flow).aggregate(sequence, bit, route.sources, header, frame.payload, reduction);
+        let payload = Source::Frame(frame.payload);
+        let pipe = self.pipe_mut(flow);
+        let outcome = pipe.aggregate(sequence, bit, route.sources, header, payload, reduction, out.memory());
         if outcome == Aggregated::Mismatch {
             return Err(DropReason::Mismatch);
         }
@@ -242,13 +246,13 @@ impl<P: Payload> ModeIII<P> {
                 self.aggregation.recycle_to(sequence + 1 - window);
             }
             if self.config.breaks(Mutation::Figure6) {
-                self.aggregation.erase(sequence + window);
+                self.aggregation.erase(sequence + window, out.memory());
             }
         }
         Ok(())
     }
 
-    fn handle_acknowledge(
+    fn handle_acknowledge<P: Payload>(
         &mut self,
         now: Instant,
         edge: usize,
@@ -290,7 +294,7 @@ impl<P: Payload> ModeIII<P> {
     }
 
     /// A collective has become known of which later ones were known before: what waited for it goes on.
-    fn fill(&mut self, now: Instant, out: &mut dyn DatapathSink<P>) {
+    fn fill<P: Payload>(&mut self, now: Instant, out: &mut dyn DatapathSink<P>) {
         for edge in 0..self.hops.len() {
             let before = self.hops[edge].expected;
             let expected = self.skip_incoming(edge, before);
@@ -336,7 +340,13 @@ impl<P: Payload> ModeIII<P> {
     }
 
     /// ReceiveAck: everything before `arrived` is behind `edge`. Moves both pipes on as far as that allows.
-    fn handle_arrived(&mut self, now: Instant, edge: usize, arrived: u64, out: &mut dyn DatapathSink<P>) {
+    fn handle_arrived<P: Payload>(
+        &mut self,
+        now: Instant,
+        edge: usize,
+        arrived: u64,
+        out: &mut dyn DatapathSink<P>,
+    ) {
         if !self.hops[edge].receive_ack(now, arrived) {
             return;
         }
@@ -348,7 +358,7 @@ impl<P: Payload> ModeIII<P> {
     }
 
     /// H.4: at the tree's root, aggregates become packets of the replication pipe, as far as its range reaches.
-    fn hand_over(&mut self, now: Instant, out: &mut dyn DatapathSink<P>) {
+    fn hand_over<P: Payload>(&mut self, now: Instant, out: &mut dyn DatapathSink<P>) {
         if !self.place.is_root() {
             return;
         }
@@ -368,7 +378,8 @@ impl<P: Payload> ModeIII<P> {
                 break;
             }
             let header = self.aggregation.header(first).expect("a complete slot holds something");
-            self.replication.aggregate(first, LOCAL, LOCAL, header, self.aggregation.view(first), reduction);
+            let sum = self.aggregation.payload::<P>(first);
+            self.replication.aggregate(first, LOCAL, LOCAL, header, sum, reduction, out.memory());
             self.local = first + 1;
             let outs = self.place.replication(Pattern::AllReduce).map_or(0, |route| route.outs);
             self.send_ready(now, outs, out);
@@ -378,7 +389,7 @@ impl<P: Payload> ModeIII<P> {
 
     /// Moves the start of a pipe's range to the oldest number that an outgoing edge may still miss, and frees what lies
     /// before it. Whether it moved. Calls for packets that were turned away.
-    fn move_on(&mut self, flow: Flow, out: &mut dyn DatapathSink<P>) -> bool {
+    fn move_on<P: Payload>(&mut self, flow: Flow, out: &mut dyn DatapathSink<P>) -> bool {
         let before = self.pipe(flow).start();
         loop {
             let start = self.pipe(flow).start();
@@ -476,14 +487,14 @@ impl<P: Payload> ModeIII<P> {
         }
     }
 
-    fn pipe(&self, flow: Flow) -> &Pipe<P> {
+    fn pipe(&self, flow: Flow) -> &Pipe {
         match flow {
             Flow::Aggregation => &self.aggregation,
             Flow::Replication => &self.replication,
         }
     }
 
-    fn pipe_mut(&mut self, flow: Flow) -> &mut Pipe<P> {
+    fn pipe_mut(&mut self, flow: Flow) -> &mut Pipe {
         match flow {
             Flow::Aggregation => &mut self.aggregation,
             Flow::Replication => &mut self.replication,

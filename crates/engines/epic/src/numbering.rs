@@ -8,8 +8,9 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
+use core::ops::Range;
 use quincunx_collective::Payload;
-use quincunx_design::{Copies, DatapathSink, DatapathTimer};
+use quincunx_design::{Copies, DatapathSink, DatapathTimer, GroupMemory};
 use quincunx_engine::Frame;
 use quincunx_units::Duration;
 use quincunx_wire::{Operation, Psn, RoceHeader, Syndrome};
@@ -314,6 +315,28 @@ impl<P: Payload> DatapathSink<P> for Translated<'_, P> {
                 }
             });
         });
+    }
+
+    fn memory(&mut self) -> GroupMemory<'_, P> {
+        self.out.memory()
+    }
+
+    fn transmit_stored(&mut self, edge: u16, header: &RoceHeader, place: Range<usize>) -> bool {
+        match self.numbering.outgoing(usize::from(edge), *header) {
+            Some(header) => self.out.transmit_stored(edge, &header, place),
+            None => true,
+        }
+    }
+
+    fn replicate_stored(&mut self, place: Range<usize>, copies: Copies<'_>) -> bool {
+        let numbering = self.numbering;
+        self.out.replicate_stored(place, &mut |send| {
+            copies(&mut |edge, header| {
+                if let Some(header) = numbering.outgoing(usize::from(edge), *header) {
+                    send(edge, &header);
+                }
+            })
+        })
     }
 
     fn set_timer(&mut self, timer: DatapathTimer, after: Duration) {

@@ -4,16 +4,19 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 use quincunx_collective::{Payload, Reduction};
+use quincunx_design::GroupMemory;
 use quincunx_wire::{Operation, RoceHeader};
 
 use crate::invocation::{EdgeSet, LOCAL};
 use crate::mutation::Mutation;
+use crate::source::Source;
 
 /// Bytes of the degree counter that a switch keeps for each slot (EPIC 4.3; F.3 counts payload and degree buffers).
 pub(crate) const DEGREE_BYTES: usize = 4;
 
-/// The state of a slot beside its payload. The degree of the paper is the number of bits in `arrived`.
+/// The state of a slot beside its payload, which is in the group's memory. The degree of the paper is the number of bits in `arrived`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 struct Slot {
     arrived: EdgeSet,
@@ -55,15 +58,18 @@ pub(crate) enum Aggregated {
 
 /// A ring of slots with a valid range.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Pipe<P> {
+pub(crate) struct Pipe {
     mutation: Option<Mutation>,
     start: u64,
     /// The slot where `start` belongs.
     first: u64,
     capacity: u64,
     mtu: usize,
-    /// One region, or one for each edge when the order of addition must not depend on the order of arrival.
-    payload: Vec<P>,
+    /// Where its payloads begin in the group's memory.
+    memory: usize,
+    /// Payloads of a slot: one, or one for each edge when the order of addition must not depend on the order of arrival. Those of one edge
+    /// lie behind those of the one before it.
+    regions: usize,
     slots: Vec<Slot>,
     /// Numbers that are not in the slot where they belong.
     displaced: usize,
@@ -73,13 +79,13 @@ pub(crate) struct Pipe<P> {
     has_erred: bool,
 }
 
-impl<P: Payload> Pipe<P> {
-    /// An empty pipe for the numbers `start .. start + capacity`, with `regions` payload regions (1: add on arrival).
+impl Pipe {
+    /// An empty pipe for the numbers `start .. start + capacity`, with `regions` payloads a slot (1: add on arrival) from `memory` on.
     pub(crate) fn new(
         start: u64,
         capacity: u64,
         mtu: usize,
-        regions: usize,
+        (memory, regions): (usize, usize),
         mutation: Option<Mutation>,
     ) -> Self {
         let seen = if mutation == Some(Mutation::ArrivedNeverCleared) { capacity as usize } else { 0 };
@@ -91,7 +97,8 @@ impl<P: Payload> Pipe<P> {
             first: start % capacity,
             capacity,
             mtu,
-            payload: (0..regions.max(1)).map(|_| P::zeroed(capacity as usize * mtu)).collect(),
+            memory,
+            regions: regions.max(1),
             slots: vec![Slot::default(); capacity as usize],
             displaced: 0,
         }
@@ -129,7 +136,12 @@ impl<P: Payload> Pipe<P> {
 
     /// Bytes of the payload and degree buffers (EPIC F.3).
     pub(crate) fn buffer_bytes(&self) -> usize {
-        self.slots.len() * (self.mtu * self.payload.len() + DEGREE_BYTES)
+        self.slots.len() * DEGREE_BYTES + self.payload_bytes()
+    }
+
+    /// Bytes of its payloads.
+    pub(crate) fn payload_bytes(&self) -> usize {
+        self.slots.len() * self.mtu * self.regions
     }
 
     /// Whether there is a slot for `number`, its own or a free one.
@@ -156,47 +168,54 @@ impl<P: Payload> Pipe<P> {
     }
 
     /// The payload of `number`, whole once the slot is complete; nothing before the first contribution.
-    pub(crate) fn view(&self, number: u64) -> P::View<'_> {
-        let Some(place) = self.place(number) else { return P::empty() };
-        let (offset, length) =
-            (place * self.mtu, self.slots[place].header.map_or(0, |header| usize::from(header.length)));
-        self.payload[0].view(offset..offset + length)
+    pub(crate) fn payload<P: Payload>(&self, number: u64) -> Source<'static, P> {
+        self.payload_in(number, 0)
     }
 
     /// The payload of the slot behind that of `number`: what nobody is to be sent.
-    pub(crate) fn next_view(&self, number: u64) -> P::View<'_> {
-        let Some(place) = self.place(number) else { return P::empty() };
-        let offset = (place + 1) % self.slots.len() * self.mtu;
+    pub(crate) fn next_payload<P: Payload>(&self, number: u64) -> Source<'static, P> {
+        self.payload_in(number, 1)
+    }
+
+    fn payload_in<P: Payload>(&self, number: u64, slots_behind: usize) -> Source<'static, P> {
+        let Some(place) = self.place(number) else { return Source::Frame(P::empty()) };
         let length = self.slots[place].header.map_or(0, |header| usize::from(header.length));
-        self.payload[0].view(offset..offset + length)
+        Source::Stored(self.in_memory(0, (place + slots_behind) % self.slots.len(), length))
+    }
+
+    /// Where `length` bytes of a slot are in a region.
+    fn in_memory(&self, region: usize, place: usize, length: usize) -> Range<usize> {
+        let start = self.memory + (region * self.slots.len() + place) * self.mtu;
+        start..start + length
     }
 
     /// Broken rules: erases the payload in the slot where `number` belongs, whatever that is. Who has contributed is known of each
     /// endpoint.
-    pub(crate) fn erase(&mut self, number: u64) {
-        let offset = self.home(number) * self.mtu;
+    pub(crate) fn erase<P: Payload>(&self, number: u64, mut memory: GroupMemory<'_, P>) {
         let nothing = P::zeroed(self.mtu);
-        for region in &mut self.payload {
-            region.write(offset, nothing.view(0..self.mtu));
+        for region in 0..self.regions {
+            let Range { start, .. } = self.in_memory(region, self.home(number), self.mtu);
+            memory.write(start, nothing.view(0..self.mtu));
         }
     }
 
     /// CheckDuplicate and AggregateData: adds what `source` sends to slot `number`, for which there must be one.
-    pub(crate) fn aggregate(
+    #[expect(clippy::too_many_arguments, reason = "a packet, where it comes from and where it belongs")]
+    pub(crate) fn aggregate<P: Payload>(
         &mut self,
         number: u64,
         source: EdgeSet,
         sources: EdgeSet,
         header: SlotHeader,
-        view: P::View<'_>,
+        payload: Source<'_, P>,
         reduction: Reduction,
+        mut memory: GroupMemory<'_, P>,
     ) -> Aggregated {
         let home = self.home(number);
         let place = self.place_or_free(number);
         let Some(place) = place.filter(|_| number >= self.start || self.takes_anything()) else {
             panic!("{number} has no slot in a pipe that starts at {}", self.start);
         };
-        let offset = place * self.mtu;
         if let Some(seen) = self.seen.get_mut(place)
             && core::mem::replace(seen, *seen | source) & source != 0
         {
@@ -228,26 +247,21 @@ impl<P: Payload> Pipe<P> {
             let other = (number + self.capacity / 2) % self.capacity;
             self.slots[other as usize].arrived &= !source;
         }
-        if self.payload.len() == 1 || source == LOCAL {
-            if first && self.mutation != Some(Mutation::PayloadNotCleared) {
-                self.payload[0].write(offset, view);
-            } else {
-                self.payload[0].reduce(offset, view, reduction);
-            }
-        } else {
-            let order = |source: EdgeSet| (sources & (source - 1)).count_ones() as usize;
-            self.payload[order(source)].write(offset, view);
-            if complete {
-                let (sum, rest) = self.payload.split_at_mut(1);
-                let length = usize::from(header.length);
-                for region in &rest[..sources.count_ones() as usize - 1] {
-                    sum[0].reduce(offset, region.view(offset..offset + length), reduction);
-                }
+        let is_alone = self.regions == 1 || source == LOCAL;
+        let region = if is_alone { 0 } else { (sources & (source - 1)).count_ones() as usize };
+        let is_written = !is_alone || first && self.mutation != Some(Mutation::PayloadNotCleared);
+        let length = usize::from(header.length);
+        let Range { start: sum, .. } = self.in_memory(0, place, length);
+        let Range { start: target, .. } = self.in_memory(region, place, length);
+        put(&mut memory, target, &payload, if is_written { None } else { Some(reduction) });
+        if !is_alone && complete {
+            for region in 1..sources.count_ones() as usize {
+                memory.combine(sum, self.in_memory(region, place, length), reduction);
             }
         }
-        let errs = self.mutation == Some(Mutation::ChangesAnElement) && complete && header.length > 0;
+        let errs = self.mutation == Some(Mutation::ChangesAnElement) && complete && length > 0;
         if errs && !core::mem::replace(&mut self.has_erred, true) {
-            self.payload[0].reduce(offset, view, reduction);
+            put(&mut memory, sum, &payload, Some(reduction));
         }
         if complete { Aggregated::Complete } else { Aggregated::Partial }
     }
@@ -325,5 +339,20 @@ impl<P: Payload> Pipe<P> {
 
     fn slot(&self, number: u64) -> Option<&Slot> {
         self.place(number).map(|place| &self.slots[place])
+    }
+}
+
+/// Writes a payload to `target` in the group's memory, or combines it into what is there.
+fn put<P: Payload>(
+    memory: &mut GroupMemory<'_, P>,
+    target: usize,
+    payload: &Source<'_, P>,
+    reduction: Option<Reduction>,
+) {
+    match (payload, reduction) {
+        (Source::Frame(view), None) => memory.write(target, P::reborrow(*view)),
+        (Source::Frame(view), Some(reduction)) => memory.reduce(target, P::reborrow(*view), reduction),
+        (Source::Stored(place), None) => memory.copy(target, place.clone()),
+        (Source::Stored(place), Some(reduction)) => memory.combine(target, place.clone(), reduction),
     }
 }

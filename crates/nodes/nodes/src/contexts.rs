@@ -3,14 +3,16 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use quincunx_design::{
-    AnyDesign, ConnectionContext, Context, GroupContext, Installed, PayloadKind, Place, Refusal, Transport,
+    AnyDesign, ConnectionContext, Context, GroupContext, Installed, PayloadKind, Place, Refusal, SwitchPart,
+    Transport,
 };
 use quincunx_engine::PortId;
 use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, RateConfig, Reliability};
+use quincunx_units::ByteCount;
 
 use crate::host::{HostContention, HostGroup};
 use crate::locks::LockEdge;
-use crate::switch::{SwitchGroup, SwitchLocks};
+use crate::switch::{MemoryPart, SwitchGroup, SwitchLocks};
 
 /// How long a peer waits when no receive request is posted: 0.01 ms, which in practice is until its next wake-up.
 const RNR_TIMER: u8 = 1;
@@ -95,11 +97,16 @@ pub fn switch_group<P: PayloadKind>(
     let locks = context.contention.as_deref().map(|contention| SwitchLocks {
         edges: contention.edges.iter().map(|edge| lock_edge(edge, port(edge))).collect(),
         has_parent: contention.has_parent,
-        memory: (context.memory_offset, context.memory),
     });
     let edges = queue_pairs(design, &transport, context, port)?;
     let (group, are_offloaded, tells_beginnings) = (context.group, false, false);
-    Ok(SwitchGroup { group, edges, are_offloaded, part, locks, tells_beginnings })
+    let needed = match (&part, mutation) {
+        // A broken rule may take more than the plan says.
+        (SwitchPart::Datapath(datapath), Some(_)) => ByteCount::new(datapath.buffer_bytes() as u64),
+        _ => ByteCount::new(0),
+    };
+    let memory = MemoryPart { offset: context.memory_offset, length: context.memory.max(needed) };
+    Ok(SwitchGroup { group, edges, are_offloaded, part, memory, locks, tells_beginnings })
 }
 
 fn queue_pairs(

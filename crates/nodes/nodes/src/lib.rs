@@ -27,5 +27,7 @@ pub use host::{Host, HostCommand, HostContention, HostEvent, HostGroup, HostReje
 pub use mutation::Mutation;
 pub use node::{Node, NodeCommand, NodeEvent, NodeKind, NodeRejected, NodeTimer};
 pub use offload::{Offloadable, PostedWork, Work};
-pub use switch::{Switch, SwitchCommand, SwitchEvent, SwitchGroup, SwitchLocks, SwitchRejected, SwitchTimer};
+pub use switch::{
+    MemoryPart, Switch, SwitchCommand, SwitchEvent, SwitchGroup, SwitchLocks, SwitchRejected, SwitchTimer,
+};
 pub use transport::NodeDrop;

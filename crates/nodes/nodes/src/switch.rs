@@ -4,23 +4,26 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::ops::Range;
 use quincunx_collective::{GroupId, Payload};
-use quincunx_design::{AnyDatapath, Copies, DatapathSink, DatapathTimer, SwitchPart};
+use quincunx_design::{
+    AnyDatapath, Copies, DatapathSink, DatapathTimer, GroupMemory, MEMORY_TAKEN, SwitchPart, Writers,
+};
 use quincunx_engine::verbs::{Alarm, AnyProgram, Outcome, QpIndex};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_roce::{QueuePairConfig, QueuePairTimer};
-use quincunx_units::{Duration, Instant};
+use quincunx_units::{ByteCount, Duration, Instant};
 use quincunx_wire::{Endpoint, QpNumber, RoceHeader};
 
 use crate::forwarding::{Forwarding, Way};
-use crate::locks::{LockEdge, LockEdges, LockSwitch, Recorder};
+use crate::locks::{LockEdge, LockEdges, LockMutation, LockSwitch, Recorder};
 use crate::mutation::Mutation;
 use crate::transport::{GroupSink, NodeDrop, QueuePairNode, Transport, TransportVerbs};
 
 mod command;
 mod offloaded;
 
-pub use command::{SwitchCommand, SwitchEvent, SwitchGroup, SwitchLocks, SwitchRejected};
+pub use command::{MemoryPart, SwitchCommand, SwitchEvent, SwitchGroup, SwitchLocks, SwitchRejected};
 
 /// A switch's named timers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -47,10 +50,45 @@ enum Part<P: Payload> {
     Passing(Box<dyn AnyDatapath<P>>),
 }
 
+/// What groups have parts of.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct SwitchMemory<P> {
+    /// As far as some group's part has ever reached.
+    all: P,
+    /// Of parts that groups have by turns without a lock.
+    writers: Writers,
+    /// Broken rule.
+    is_shared_by_all: bool,
+}
+
+/// A group's part of the memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct GroupPart {
+    memory: MemoryPart,
+    /// Others have some of it, too, and it is not locked.
+    by_turns: bool,
+}
+
+impl GroupPart {
+    fn of<'a, P: Payload>(
+        self,
+        group: GroupId,
+        SwitchMemory { all, writers, is_shared_by_all }: &'a mut SwitchMemory<P>,
+    ) -> GroupMemory<'a, P> {
+        let bytes = self.memory.bytes();
+        if *is_shared_by_all {
+            return GroupMemory::new(all, 0..bytes.len());
+        }
+        let memory = GroupMemory::new(all, bytes);
+        if self.by_turns { memory.by_turns(group, writers) } else { memory }
+    }
+}
+
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct InstalledGroup<P: Payload> {
     edges: Vec<Edge>,
     part: Part<P>,
+    memory: GroupPart,
     locks: Option<(Vec<LockEdge>, LockSwitch)>,
     tells_beginnings: bool,
 }
@@ -59,6 +97,7 @@ struct InstalledGroup<P: Payload> {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Switch<P: Payload> {
     groups: BTreeMap<GroupId, InstalledGroup<P>>,
+    memory: SwitchMemory<P>,
     lookup: BTreeMap<QpNumber, (GroupId, u16)>,
     /// By destination, of frames for others that a group takes on their way.
     transparent_edges: BTreeMap<Endpoint, (GroupId, u16)>,
@@ -84,15 +123,16 @@ impl<P: Payload> QueuePairNode for Switch<P> {
 }
 
 /// The switch's sink, as one group's datapath sees it.
-struct EdgeSink<'a, S> {
+struct EdgeSink<'a, P, S> {
     group: GroupId,
     edges: &'a [Edge],
+    memory: GroupMemory<'a, P>,
     /// What time it is, if somebody wants to hear of beginnings.
     begun_at: Option<Instant>,
     out: &'a mut S,
 }
 
-impl<P: Payload, S: Sink<Switch<P>>> DatapathSink<P> for EdgeSink<'_, S> {
+impl<P: Payload, S: Sink<Switch<P>>> DatapathSink<P> for EdgeSink<'_, P, S> {
     fn transmit(&mut self, edge: u16, frame: Frame<'_, RoceHeader, P>) {
         self.out.transmit(self.edges[usize::from(edge)].port, frame);
     }
@@ -102,6 +142,35 @@ impl<P: Payload, S: Sink<Switch<P>>> DatapathSink<P> for EdgeSink<'_, S> {
         self.out.replicate(payload, |send| {
             copies(&mut |edge, header| send(edges[usize::from(edge)].port, header));
         });
+    }
+
+    fn memory(&mut self) -> GroupMemory<'_, P> {
+        self.memory.reborrow()
+    }
+
+    fn transmit_stored(&mut self, edge: u16, header: &RoceHeader, place: Range<usize>) -> bool {
+        let stored = self.memory.stored(place);
+        let is_there = stored.is_some();
+        match stored {
+            Some(payload) => {
+                self.out.transmit(self.edges[usize::from(edge)].port, Frame { header, payload });
+            }
+            None => self.drop_frame(edge, MEMORY_TAKEN),
+        }
+        is_there
+    }
+
+    fn replicate_stored(&mut self, place: Range<usize>, copies: Copies<'_>) -> bool {
+        let edges = self.edges;
+        let stored = self.memory.stored(place);
+        let is_there = stored.is_some();
+        match stored {
+            Some(payload) => self.out.replicate(payload, |send| {
+                copies(&mut |edge, header| send(edges[usize::from(edge)].port, header));
+            }),
+            None => copies(&mut |edge, _| self.drop_frame(edge, MEMORY_TAKEN)),
+        }
+        is_there
     }
 
     fn set_timer(&mut self, timer: DatapathTimer, after: Duration) {
@@ -128,8 +197,16 @@ impl<P: Payload, S: Sink<Switch<P>>> DatapathSink<P> for EdgeSink<'_, S> {
 }
 
 impl<P: Payload> Switch<P> {
-    pub(crate) fn breaking(self, mutation: Mutation) -> Self {
-        Self { mutation: Some(mutation), ..self }
+    /// The same with a broken rule, for the checker alone.
+    #[must_use]
+    pub fn breaking(self, mutation: Mutation) -> Self {
+        let recorder = match mutation {
+            Mutation::IgnoresLocks => Recorder::for_checker(Some(LockMutation::GrantsTwice)),
+            _ => self.recorder,
+        };
+        let is_shared_by_all = mutation == Mutation::IgnoresLocks;
+        let memory = SwitchMemory { is_shared_by_all, ..self.memory };
+        Self { mutation: Some(mutation), recorder, memory, ..self }
     }
 
     /// The group and the edge that a frame is for.
@@ -187,7 +264,8 @@ impl<P: Payload> Switch<P> {
         now: Instant,
         out: &mut impl Sink<Self>,
     ) -> Result<(), SwitchRejected> {
-        let SwitchGroup { group: id, edges: configs, are_offloaded, part, locks, tells_beginnings } = install;
+        let SwitchGroup { group: id, edges: configs, are_offloaded, part, memory, locks, tells_beginnings } =
+            install;
         if self.groups.contains_key(&id) {
             return Err(SwitchRejected::GroupExists(id));
         }
@@ -217,6 +295,12 @@ impl<P: Payload> Switch<P> {
                 return Err(SwitchRejected::QpInUse(number));
             }
         }
+        if let SwitchPart::Datapath(datapath) | SwitchPart::Passing(datapath) = &part {
+            let needed = ByteCount::new(datapath.buffer_bytes() as u64);
+            if needed > memory.length {
+                return Err(SwitchRejected::TooLittleMemory { needed, given: memory.length });
+            }
+        }
         let edge = |&(port, config): &(PortId, QueuePairConfig)| Edge {
             port,
             local: config.local,
@@ -241,15 +325,29 @@ impl<P: Payload> Switch<P> {
                 self.lookup.insert(edge.local.qp, (id, index));
             }
         }
-        let locks = locks.map(|SwitchLocks { edges, has_parent, memory }| {
+        self.memory.all.lengthen(memory.bytes().end);
+        let mut memory = GroupPart { memory, by_turns: false };
+        for (&other, group) in &mut self.groups {
+            if locks.is_none() && group.memory.memory.overlaps(memory.memory) {
+                memory.by_turns = true;
+                // What it has stored until now is there.
+                if !core::mem::replace(&mut group.memory.by_turns, true) {
+                    self.memory.writers.write(group.memory.memory.bytes(), other);
+                }
+            }
+        }
+        let locks = locks.map(|SwitchLocks { edges, has_parent }| {
             for (edge, index) in edges.iter().zip(0..) {
                 self.lock_edges.insert(edge.local.qp, (id, index));
             }
             let children = edges.len() as u16 - u16::from(has_parent);
             let parent = has_parent.then_some(children);
-            (edges, LockSwitch::new(id, LockEdges { parent, children: (0..children).collect() }, memory))
+            (
+                edges,
+                LockSwitch::new(id, LockEdges { parent, children: (0..children).collect() }, memory.memory),
+            )
         });
-        self.groups.insert(id, InstalledGroup { edges, part, locks, tells_beginnings });
+        self.groups.insert(id, InstalledGroup { edges, part, memory, locks, tells_beginnings });
         self.settle(now, id, None, &mut GroupSink::new(id, out));
         Ok(())
     }
@@ -262,6 +360,7 @@ impl<P: Payload> Switch<P> {
         self.lookup.retain(|_, (owner, _)| *owner != id);
         self.lock_edges.retain(|_, (owner, _)| *owner != id);
         self.recorder.forget(id);
+        self.memory.writers.remove(id);
         self.transparent_edges.retain(|_, (owner, _)| *owner != id);
         self.replies.retain(|_, (owner, _)| *owner != id);
         match group.part {
@@ -317,6 +416,7 @@ impl<P: Payload> Engine for Switch<P> {
         let (lock_edges, recorder) = (BTreeMap::new(), Recorder::default());
         Ok(Self {
             groups,
+            memory: SwitchMemory { all: P::zeroed(0), writers: Writers::default(), is_shared_by_all: false },
             lookup,
             transparent_edges,
             replies,
@@ -348,16 +448,13 @@ impl<P: Payload> Engine for Switch<P> {
         let (id, index) = if let Some(&edge) = self.transparent_edges.get(&destination) {
             edge
         } else if let Some(&(id, index)) = self.replies.get(&destination)
-            && let Some(InstalledGroup { edges, part: Part::Passing(datapath), .. }) =
+            && let Some(InstalledGroup { edges, part: Part::Passing(datapath), memory, .. }) =
                 self.groups.get_mut(&id)
             && edges[usize::from(index)].local.ip == header.source
         {
-            return datapath.handle_reply(
-                now,
-                index,
-                frame,
-                &mut EdgeSink { group: id, edges, begun_at: None, out },
-            );
+            let memory = memory.of(id, &mut self.memory);
+            let mut sink = EdgeSink { group: id, edges, memory, begun_at: None, out };
+            return datapath.handle_reply(now, index, frame, &mut sink);
         } else if let Way::On(to) = self.forwarding.routed(header) {
             return out.transmit(to, frame);
         } else if let Some(own) = self.find(port, header.destination_qp) {
@@ -367,7 +464,7 @@ impl<P: Payload> Engine for Switch<P> {
         } else {
             return out.drop_frame(port, NodeDrop::ForeignQueuePair);
         };
-        let InstalledGroup { edges, part, tells_beginnings, .. } =
+        let InstalledGroup { edges, part, memory, tells_beginnings, .. } =
             self.groups.get_mut(&id).expect("the lookup table names installed groups");
         match part {
             Part::Passing(datapath) => {
@@ -379,7 +476,8 @@ impl<P: Payload> Engine for Switch<P> {
                     return out.drop_frame(port, NodeDrop::ForeignPort);
                 }
                 let begun_at = tells_beginnings.then_some(now);
-                let mut sink = EdgeSink { group: id, edges, begun_at, out };
+                let memory = memory.of(id, &mut self.memory);
+                let mut sink = EdgeSink { group: id, edges, memory, begun_at, out };
                 datapath.handle_frame(now, index, frame, &mut sink);
             }
             Part::Terminated(transport, _) => {
@@ -393,10 +491,12 @@ impl<P: Payload> Engine for Switch<P> {
     fn handle_timer(&mut self, now: Instant, timer: SwitchTimer, out: &mut impl Sink<Self>) {
         let (SwitchTimer::Datapath(id, _) | SwitchTimer::QueuePair(id, ..) | SwitchTimer::Program(id, _)) =
             timer;
-        let Some(InstalledGroup { edges, part, .. }) = self.groups.get_mut(&id) else { return };
+        let Some(InstalledGroup { edges, part, memory, .. }) = self.groups.get_mut(&id) else { return };
         match (part, timer) {
             (Part::Passing(datapath), SwitchTimer::Datapath(_, timer)) => {
-                datapath.handle_timer(now, timer, &mut EdgeSink { group: id, edges, begun_at: None, out });
+                let memory = memory.of(id, &mut self.memory);
+                let mut sink = EdgeSink { group: id, edges, memory, begun_at: None, out };
+                datapath.handle_timer(now, timer, &mut sink);
             }
             (Part::Terminated(transport, _), SwitchTimer::QueuePair(_, index, timer)) => {
                 let mut sink = GroupSink::new(id, out);
@@ -458,7 +558,7 @@ impl<P: Payload> Engine for Switch<P> {
     }
 
     fn handle_transmit_slot(&mut self, now: Instant, port: PortId, out: &mut impl Sink<Self>) {
-        for (&id, InstalledGroup { edges, part, .. }) in &mut self.groups {
+        for (&id, InstalledGroup { edges, part, memory, .. }) in &mut self.groups {
             match part {
                 Part::Terminated(transport, _) => {
                     if transport.wants_transmit(port) {
@@ -467,7 +567,8 @@ impl<P: Payload> Engine for Switch<P> {
                 }
                 Part::Passing(datapath) => {
                     if let Some(edge) = wanting(edges, &**datapath, port) {
-                        let mut sink = EdgeSink { group: id, edges, begun_at: None, out };
+                        let memory = memory.of(id, &mut self.memory);
+                        let mut sink = EdgeSink { group: id, edges, memory, begun_at: None, out };
                         return datapath.handle_transmit_slot(now, edge, &mut sink);
                     }
                 }

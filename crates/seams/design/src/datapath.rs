@@ -1,7 +1,8 @@
 //! What runs in a switch that frames pass through: one group's part, frame by frame. Where connections end at the switch, a
 //! [`Program`](quincunx_engine::verbs::Program) runs there instead, above queue pairs.
 
-use crate::Refusal;
+use crate::{GroupMemory, Refusal};
+use core::ops::Range;
 use quincunx_collective::Payload;
 use quincunx_engine::Frame;
 use quincunx_units::{Duration, Instant};
@@ -20,12 +21,36 @@ pub struct DatapathTimer {
 /// made.
 pub type Copies<'a> = &'a mut dyn FnMut(&mut dyn FnMut(u16, &RoceHeader));
 
+/// Why a frame does not leave: another group has written where its payload was.
+pub const MEMORY_TAKEN: &str = "memory-taken";
+
 /// Where a datapath's answers go. Edges are numbered as the plan has it.
 pub trait DatapathSink<P: Payload> {
     /// Sends a frame over an edge.
     fn transmit(&mut self, edge: u16, frame: Frame<'_, RoceHeader, P>);
     /// Sends one payload over several edges, under other headers.
     fn replicate(&mut self, payload: P::View<'_>, copies: Copies<'_>);
+    /// The group's part of the switch's memory.
+    fn memory(&mut self) -> GroupMemory<'_, P>;
+    /// Sends a frame over an edge with what is stored in a place of the memory. Whether it has: if another group has written there since, it
+    /// drops the frame.
+    fn transmit_stored(&mut self, edge: u16, header: &RoceHeader, place: Range<usize>) -> bool {
+        let stored = self.memory().stored(place).map(P::from_view);
+        match &stored {
+            Some(stored) => self.transmit(edge, Frame { header, payload: stored.view(0..stored.length()) }),
+            None => self.drop_frame(edge, MEMORY_TAKEN),
+        }
+        stored.is_some()
+    }
+    /// Sends what is stored in a place of the memory over several edges, under other headers. Whether it has.
+    fn replicate_stored(&mut self, place: Range<usize>, copies: Copies<'_>) -> bool {
+        let stored = self.memory().stored(place).map(P::from_view);
+        match &stored {
+            Some(stored) => self.replicate(stored.view(0..stored.length()), copies),
+            None => copies(&mut |edge, _| self.drop_frame(edge, MEMORY_TAKEN)),
+        }
+        stored.is_some()
+    }
     /// Arms a timer to fire `after` from now, in place of any earlier deadline.
     fn set_timer(&mut self, timer: DatapathTimer, after: Duration);
     /// Disarms a timer; nothing happens if it is not armed.

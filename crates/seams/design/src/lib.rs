@@ -19,6 +19,7 @@ mod context;
 mod datapath;
 mod design;
 mod fabric_kind;
+mod group_memory;
 mod memory;
 mod model;
 mod parameter;
@@ -34,9 +35,10 @@ pub use about::About;
 pub use catalog::Catalog;
 pub use closed_form::{ClosedForm, Premises, Reference};
 pub use context::{ConnectionContext, Contention, Context, GroupContext, Node, Peer, Place};
-pub use datapath::{AnyDatapath, Copies, Datapath, DatapathSink, DatapathTimer};
+pub use datapath::{AnyDatapath, Copies, Datapath, DatapathSink, DatapathTimer, MEMORY_TAKEN};
 pub use design::{AnyDesign, Design, Endpoint, Installed, Parts, PayloadKind, SwitchPart};
 pub use fabric_kind::FabricKind;
+pub use group_memory::{GroupMemory, Writers};
 pub use memory::{
     AcceleratorFabric, Form, MemoryContext, MemoryNeeds, MemoryNode, MemoryStream, Quantization,
 };

@@ -2,7 +2,7 @@
 //! particular to one its [`Model`] says.
 
 use quincunx_cluster::{Cluster, GroupSpec, Ports, Wiring, address};
-use quincunx_collective::{Collective, Provenance, Rank, Reduction};
+use quincunx_collective::{Collective, Payload, Provenance, Rank, Reduction};
 use quincunx_design::{
     AnyDesign, Assignment, Demand, FabricKind, Model, Refusal, Settings, Transport, Value,
 };
@@ -10,7 +10,7 @@ use quincunx_driver_check::{End, NodeId, Renaming};
 use quincunx_engine::PortId;
 use quincunx_engine::verbs::UNLIMITED_RETRIES;
 use quincunx_fabric::{IncTree, TreeNodeId};
-use quincunx_nodes::{Mutation, Node};
+use quincunx_nodes::{Mutation, Node, NodeCommand, SwitchCommand};
 use quincunx_scenario::{Driver, Fabric, Part, Scenario, ScenarioError};
 use quincunx_units::ByteCount;
 use quincunx_wire::{QpNumber, RoceHeader};
@@ -169,7 +169,7 @@ impl GroupSetup {
             return Err(Refusal::new("`group.channels` of 1 to explore", channels, remedy));
         }
         let matters = |mutation: &Mutation| match mutation {
-            Mutation::FindsGroupsByPort => self.groups > 1,
+            Mutation::FindsGroupsByPort | Mutation::IgnoresLocks => self.groups > 1,
             Mutation::StaysWhenRemoved => retry_count != UNLIMITED_RETRIES,
         };
         mutations.extend(Mutation::all().filter(matters).map(Mutation::name));
@@ -327,7 +327,8 @@ impl Network {
         let installed = |of_nodes: Option<Mutation>, of_design: Option<&str>| {
             let each = |node| {
                 let commands = clusters.iter().map(|cluster| cluster.commands(node, Ports::Links, of_design));
-                let commands: Vec<Vec<_>> = commands.collect::<Result<_, Refusal>>()?;
+                let mut commands: Vec<Vec<_>> = commands.collect::<Result<_, Refusal>>()?;
+                give_memory(commands.iter_mut().flatten());
                 let made = installed_node(clusters[0].kind(node), commands.into_iter().flatten());
                 let made = made.map_err(|error| Refusal::from(error.to_string()))?;
                 Ok(match of_nodes {
@@ -382,6 +383,17 @@ impl Network {
             dissent,
         };
         Ok(Self::on(links, set_up, connections, designed).beside(plain))
+    }
+}
+
+/// Gives each group of a switch its part of the memory, as the manager would: one behind the other.
+fn give_memory<'a, P: Payload>(commands: impl Iterator<Item = &'a mut NodeCommand<P>>) {
+    let mut free = ByteCount::new(0);
+    for command in commands {
+        if let NodeCommand::Switch(SwitchCommand::Install(group)) = command {
+            group.memory.offset = free;
+            free += group.memory.length;
+        }
     }
 }
 

@@ -453,3 +453,50 @@ fn a_clone_stays_as_it_was_when_the_other_one_is_written_to() {
     summed.reduce(0, &[1, 0, 0, 0], Reduction { op: ReduceOp::Sum, data_type: DataType::I32 });
     assert_eq!([kept, changed, summed].map(Numbers::into_bytes), [[1, 2, 3, 4], [1, 9, 9, 7], [2, 2, 3, 4]]);
 }
+
+proptest! {
+    #[test]
+    fn what_is_moved_and_combined_within_a_region_is_what_a_copy_would_be(
+        bytes in prop::collection::vec(any::<u8>(), 64),
+        (from, to, length) in (0..=16_usize, 0..=16_usize, 0..=16_usize),
+    ) {
+        let (from, to) = (from.min(16 - length) * 4, to.min(16 - length) * 4);
+        let (source, length) = (from..from + 4 * length, 4 * length);
+        let whole = Numbers::from(bytes);
+        let copy = Numbers::from_view(whole.view(source.clone()));
+        let (mut moved, mut expected) = (whole.clone(), whole.clone());
+        moved.copy_within(to, source.clone());
+        expected.write(to, copy.view(0..length));
+        prop_assert_eq!(moved, expected);
+        let reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::I32 };
+        if to + length <= from || from + length <= to {
+            let (mut combined, mut expected) = (whole.clone(), whole);
+            combined.reduce_within(to, source, reduction);
+            expected.reduce(to, copy.view(0..length), reduction);
+            prop_assert_eq!(combined, expected);
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "0..8 into 4..12")]
+fn what_overlaps_is_not_combined() {
+    Numbers::zeroed(16).reduce_within(4, 0..8, SUM);
+}
+
+#[test]
+fn a_region_that_is_lengthened_keeps_what_it_has_and_is_never_shortened() {
+    fn lengthened<P: Payload>(region: &P, length: usize) -> P {
+        let mut longer = region.clone();
+        longer.lengthen(length);
+        longer
+    }
+    let numbers = Numbers::from(vec![1, 2, 3, 4]);
+    assert_eq!(lengthened(&numbers, 8), Numbers::from(vec![1, 2, 3, 4, 0, 0, 0, 0]));
+    assert_eq!(lengthened(&numbers, 2), numbers);
+    assert_eq!(lengthened(&LengthOnly::new(4), 8), LengthOnly::new(8));
+    let own = Provenance::of_rank(Rank(1), 8);
+    let longer = lengthened(&own, 16);
+    assert_eq!(Provenance::from_view(longer.view(0..8)), own);
+    assert_eq!(Provenance::from_view(longer.view(8..16)), Provenance::zeroed(8));
+}

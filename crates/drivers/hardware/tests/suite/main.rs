@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use quincunx_collective::Numbers;
-use quincunx_design::{Copies, Datapath, DatapathSink, DatapathTimer};
+use quincunx_design::{Copies, Datapath, DatapathSink, DatapathTimer, GroupMemory};
 use quincunx_driver_hardware::{Block, Happened, Pace, ProgramError, SimulatedDatapath};
 use quincunx_engine::Frame;
 use quincunx_units::{Duration, Instant};
@@ -40,6 +40,9 @@ impl DatapathSink<Numbers> for Out {
         copies(&mut |edge, header| self.transmit(edge, Frame { header, payload }));
     }
 
+    fn memory(&mut self) -> GroupMemory<'_, Numbers> {
+        unreachable!("hardware has memory of its own");
+    }
     fn set_timer(&mut self, timer: DatapathTimer, _: Duration) {
         self.timers.push(timer);
     }

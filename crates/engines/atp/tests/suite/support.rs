@@ -2,7 +2,7 @@
 
 use quincunx_atp::{Aggregators, AggregatorsConfig, AtpRank, AtpShape, WorkerConfig};
 use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction};
-use quincunx_design::{Copies, Datapath, DatapathSink, DatapathTimer};
+use quincunx_design::{Copies, Datapath, DatapathSink, DatapathTimer, GroupMemory};
 use quincunx_engine::verbs::{
     Alarm, CollectiveRequest, Completion, Memory, Outcome, Program, QpIndex, ReceiveRequest, RegionId,
     RequestError, SendRequest, Slice, Verbs,
@@ -209,6 +209,9 @@ impl DatapathSink<Numbers> for Out {
     }
     fn replicate(&mut self, payload: &[u8], copies: Copies<'_>) {
         copies(&mut |edge, header| self.transmit(edge, Frame { header, payload }));
+    }
+    fn memory(&mut self) -> GroupMemory<'_, Numbers> {
+        unreachable!("it has registers of its own");
     }
     fn set_timer(&mut self, _: DatapathTimer, _: Duration) {
         unreachable!("the switch has no timer");

@@ -1,7 +1,7 @@
 //! Lines that a Mode-II switch is told, and those that it answers: see `main.rs`.
 
 use quincunx_collective::{Numbers, Payload, Rank};
-use quincunx_design::{Copies, Datapath, DatapathSink, DatapathTimer};
+use quincunx_design::{Copies, Datapath, DatapathSink, DatapathTimer, GroupMemory};
 use quincunx_engine::Frame;
 use quincunx_epic::{EdgeConfig, GroupConfig, IncEngine, Mode};
 use quincunx_units::{Duration, Instant, Packets};
@@ -43,17 +43,23 @@ pub(crate) fn bytes(hex: &str) -> Option<Vec<u8>> {
 }
 
 /// Writes what the engine does as lines.
-#[derive(Default)]
-struct Lines(String);
+struct Lines<'a> {
+    said: String,
+    memory: &'a mut Numbers,
+}
 
-impl DatapathSink<Numbers> for Lines {
+impl DatapathSink<Numbers> for Lines<'_> {
     fn transmit(&mut self, edge: u16, frame: Frame<'_, RoceHeader, Numbers>) {
         let payload = Numbers::contents(frame.payload).unwrap_or_default();
-        let _ = writeln!(self.0, "out {edge} {}", hex_frame(edge as u8, false, frame.header, payload));
+        let _ = writeln!(self.said, "out {edge} {}", hex_frame(edge as u8, false, frame.header, payload));
     }
 
     fn replicate(&mut self, payload: &[u8], copies: Copies<'_>) {
         copies(&mut |edge, header| self.transmit(edge, Frame { header, payload }));
+    }
+
+    fn memory(&mut self) -> GroupMemory<'_, Numbers> {
+        GroupMemory::whole(self.memory)
     }
 
     fn set_timer(&mut self, _: DatapathTimer, _: Duration) {}
@@ -61,11 +67,11 @@ impl DatapathSink<Numbers> for Lines {
     fn cancel_timer(&mut self, _: DatapathTimer) {}
 
     fn unreachable(&mut self, edge: u16) {
-        let _ = writeln!(self.0, "unreachable {edge}");
+        let _ = writeln!(self.said, "unreachable {edge}");
     }
 
     fn drop_frame(&mut self, edge: u16, reason: &'static str) {
-        let _ = writeln!(self.0, "drop {edge} {reason}");
+        let _ = writeln!(self.said, "drop {edge} {reason}");
     }
 }
 
@@ -76,6 +82,7 @@ fn number<T: std::str::FromStr<Err: std::fmt::Display>>(word: &str) -> Result<T,
 /// A switch that is told lines.
 pub(crate) struct ScriptedSwitch {
     engine: IncEngine<Numbers>,
+    memory: Numbers,
     edges: u8,
 }
 
@@ -120,12 +127,13 @@ impl ScriptedSwitch {
             retry_count: 3,
             mutation,
         };
-        let engine = IncEngine::new(config).map_err(|error| error.to_string())?;
-        Ok(Self { engine, edges })
+        let engine = IncEngine::<Numbers>::new(config).map_err(|error| error.to_string())?;
+        let memory = Numbers::zeroed(engine.buffer_bytes());
+        Ok(Self { engine, memory, edges })
     }
 
     fn hear(&mut self, edge: u8, frame: &[u8]) -> String {
-        let mut out = Lines::default();
+        let mut out = Lines { said: String::new(), memory: &mut self.memory };
         let parsed = parse_frame(frame).ok().filter(|(_, header, _)| {
             let (source, destination) = (ip(Some(edge)), ip(None));
             let is_ours = header.source == source && header.destination == destination;
@@ -133,12 +141,12 @@ impl ScriptedSwitch {
         });
         let Some((_, header, payload)) = parsed else {
             out.drop_frame(edge.into(), "entry");
-            return out.0;
+            return out.said;
         };
         let frame = Frame { header: &header, payload };
         self.engine.handle_frame(Instant::ZERO, edge.into(), frame, &mut out);
         self.engine.assert_invariants();
-        out.0
+        out.said
     }
 
     /// Carries out one line: what is answered.

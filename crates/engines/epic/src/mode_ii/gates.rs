@@ -11,10 +11,11 @@ use crate::drops::DropReason;
 use crate::forward::replicate;
 use crate::invocation::{EdgeSet, Invocation, Route, edge_bit, edges_of};
 use crate::pipe::{Aggregated, SlotHeader};
+use crate::source::Source;
 
-impl<P: Payload> ModeII<P> {
+impl ModeII {
     /// Lets a packet of a Broadcast pass where nothing is to come before it, and holds it for the others.
-    pub(super) fn broadcast(
+    pub(super) fn broadcast<P: Payload>(
         &mut self,
         route: Route,
         invocation: &Invocation,
@@ -30,19 +31,20 @@ impl<P: Payload> ModeII<P> {
         let open = self.table.state(index).open & lacking;
         let mut held = Ok(());
         if open != lacking {
-            held = self.hold(index, route, invocation, sequence, header, P::reborrow(payload));
+            held = self.hold(index, route, invocation, sequence, header, P::reborrow(payload), out);
             if let Err(DropReason::AheadOfRange | DropReason::Stale) = held {
                 self.table.state_mut(index).again |= lacking & !open;
             }
         }
         if open != 0 {
-            replicate(&self.config, open, sequence, header, payload, out);
+            replicate(&self.config, open, sequence, header, Source::Frame(payload), out);
             self.note_passed(invocation, sequence, open, out);
         }
         if open == 0 { held } else { Ok(()) }
     }
 
-    fn hold(
+    #[expect(clippy::too_many_arguments, reason = "a packet, where it comes from and where it belongs")]
+    fn hold<P: Payload>(
         &mut self,
         index: usize,
         route: Route,
@@ -50,10 +52,12 @@ impl<P: Payload> ModeII<P> {
         sequence: u64,
         header: SlotHeader,
         payload: P::View<'_>,
+        out: &mut dyn DatapathSink<P>,
     ) -> Result<(), DropReason> {
         self.check_room(sequence)?;
         let (sources, reduction) = (route.sources, invocation.message.reduction);
-        match self.pipe.aggregate(sequence, sources, sources, header, payload, reduction) {
+        let payload = Source::Frame(payload);
+        match self.pipe.aggregate(sequence, sources, sources, header, payload, reduction, out.memory()) {
             Aggregated::Mismatch => return Err(DropReason::Mismatch),
             Aggregated::Duplicate => return Err(DropReason::Duplicate),
             Aggregated::Partial | Aggregated::Complete => {}
@@ -64,7 +68,7 @@ impl<P: Payload> ModeII<P> {
     }
 
     /// Packet `sequence` has left through `outs`: if it is the last one, what waits for the collective there may pass.
-    pub(super) fn note_passed(
+    pub(super) fn note_passed<P: Payload>(
         &mut self,
         invocation: &Invocation,
         sequence: u64,
@@ -91,7 +95,7 @@ impl<P: Payload> ModeII<P> {
     }
 
     /// Opens the gates of Broadcasts that have nothing to wait for any more, and lets pass what was held there.
-    pub(super) fn update_gates(&mut self, out: &mut dyn DatapathSink<P>) {
+    pub(super) fn update_gates<P: Payload>(&mut self, out: &mut dyn DatapathSink<P>) {
         self.clear = self.clear.max(self.table.base());
         let (mut next, mut closed) = (self.clear, 0);
         for index in self.table.first_from(self.clear)..self.table.len() {
@@ -120,7 +124,13 @@ impl<P: Payload> ModeII<P> {
     }
 
     /// Sends what is held of a Broadcast through `outs` of the gates that have opened.
-    fn release(&mut self, index: usize, opened: EdgeSet, outs: EdgeSet, out: &mut dyn DatapathSink<P>) {
+    fn release<P: Payload>(
+        &mut self,
+        index: usize,
+        opened: EdgeSet,
+        outs: EdgeSet,
+        out: &mut dyn DatapathSink<P>,
+    ) {
         let invocation = *self.table.get(index);
         let held = self.table.state(index).held;
         if opened == 0 || held == 0 {
@@ -129,7 +139,7 @@ impl<P: Payload> ModeII<P> {
         let is_open = self.receivers(&invocation) & !self.table.state(index).open == 0;
         for sequence in invocation.first.max(self.pipe.start())..held {
             if let Some(header) = self.pipe.header(sequence) {
-                replicate(&self.config, outs, sequence, header, self.pipe.view(sequence), out);
+                replicate(&self.config, outs, sequence, header, self.pipe.payload(sequence), out);
                 if is_open {
                     self.pipe.free(sequence);
                 }

@@ -13,11 +13,11 @@ use crate::invocation::{EdgeSet, edge_bit, edges_of};
 use crate::mode::Mode;
 use crate::mutation::Mutation;
 
-impl<P: Payload> ModeII<P> {
+impl ModeII {
     /// A rank asks for packet `sequence`, or is not ready for it: what has passed to it from there on it has dropped. Who keeps what
     /// comes early has not: a rank whose reliability is selective, a switch in Mode-III. Such a switch need not be passed the rest again, and
     /// if its acknowledge is lost, too, nothing would tell that it has all.
-    pub(super) fn rewind(&mut self, edge: usize, sequence: u64, out: &mut dyn DatapathSink<P>) {
+    pub(super) fn rewind<P: Payload>(&mut self, edge: usize, sequence: u64, out: &mut dyn DatapathSink<P>) {
         let bit = edge_bit(edge);
         let is_stale = sequence < self.acked[edge];
         let Some(asked) = self.table.index(sequence) else { return };
@@ -51,7 +51,12 @@ impl<P: Payload> ModeII<P> {
     }
 
     /// Asks on behalf of `ranks` for a collective that they have dropped, from its first packet on.
-    pub(super) fn ask_again(&mut self, index: usize, ranks: EdgeSet, out: &mut dyn DatapathSink<P>) {
+    pub(super) fn ask_again<P: Payload>(
+        &mut self,
+        index: usize,
+        ranks: EdgeSet,
+        out: &mut dyn DatapathSink<P>,
+    ) {
         self.table.state_mut(index).again &= !ranks;
         let invocation = *self.table.get(index);
         let pattern = invocation.message.pattern;

@@ -10,10 +10,11 @@ use crate::control::Pattern;
 use crate::forward::{ACK, acknowledge, expedite, replicate};
 use crate::invocation::{Invocation, edge_bit, edges_of};
 use crate::mutation::Mutation;
+use crate::source::Source;
 
-impl<P: Payload> ModeII<P> {
+impl ModeII {
     /// SendAck: tells a sender what has become known to have arrived, if anything has.
-    pub(super) fn tell(&mut self, edge: usize, out: &mut dyn DatapathSink<P>) {
+    pub(super) fn tell<P: Payload>(&mut self, edge: usize, out: &mut dyn DatapathSink<P>) {
         if self.advance_sender_ack(edge)
             && let Some(covered) = self.sender_acks[edge].covered
         {
@@ -22,7 +23,12 @@ impl<P: Payload> ModeII<P> {
     }
 
     /// Tells a sender once more, that nothing behind `sequence` need be sent again.
-    pub(super) fn tell_again(&mut self, edge: usize, sequence: u64, out: &mut dyn DatapathSink<P>) {
+    pub(super) fn tell_again<P: Payload>(
+        &mut self,
+        edge: usize,
+        sequence: u64,
+        out: &mut dyn DatapathSink<P>,
+    ) {
         self.advance_sender_ack(edge);
         if let Some(covered) = self.sender_acks[edge].covered {
             acknowledge(&self.config, edge, covered.min(sequence), ACK, out);
@@ -33,7 +39,7 @@ impl<P: Payload> ModeII<P> {
     /// needed once more: the root of the tree sends the result at once, before other traffic, and other switches send their sum to it
     /// again, which it answers. Where others' parts are missing the rank can do nothing: they miss the same result, and ask, too.
     /// Whether the rank's own part is not needed.
-    pub(super) fn answer_request(
+    pub(super) fn answer_request<P: Payload>(
         &mut self,
         edge: usize,
         sequence: u64,
@@ -49,16 +55,16 @@ impl<P: Payload> ModeII<P> {
         }
         let held = self.pipe.header(sequence).expect("a complete slot holds something");
         if self.place.is_root() {
-            expedite(&self.config, edge, sequence, held, self.view_again(sequence), out);
+            expedite(&self.config, edge, sequence, held, self.once_more(sequence), out);
         } else {
-            replicate(&self.config, route.outs, sequence, held, self.view_again(sequence), out);
+            replicate(&self.config, route.outs, sequence, held, self.once_more(sequence), out);
         }
         true
     }
 
     /// The newest result up to `newest` that the root of the tree has of an AllReduce: whoever has waited in vain sees by it what else it
     /// misses. It goes with other traffic: before it, results on their way would be taken for lost. Whether there was one.
-    fn send_newest_result(
+    fn send_newest_result<P: Payload>(
         &mut self,
         edge: usize,
         (position, newest): (u64, u64),
@@ -76,22 +82,27 @@ impl<P: Payload> ModeII<P> {
         let is_there = |sequence: &u64| self.pipe.is_complete(*sequence, sources);
         let Some(sequence) = (position..=newest).rev().find(is_there) else { return false };
         let held = self.pipe.header(sequence).expect("a complete slot holds something");
-        replicate(&self.config, edge_bit(edge), sequence, held, self.view_again(sequence), out);
+        replicate(&self.config, edge_bit(edge), sequence, held, self.once_more(sequence), out);
         true
     }
 
     /// A sum that is sent once more.
-    pub(super) fn view_again(&self, sequence: u64) -> P::View<'_> {
+    pub(super) fn once_more<P: Payload>(&self, sequence: u64) -> Source<'static, P> {
         match self.config.breaks(Mutation::AnswersNextSlot) {
-            true => self.pipe.next_view(sequence),
-            false => self.pipe.view(sequence),
+            true => self.pipe.next_payload(sequence),
+            false => self.pipe.payload(sequence),
         }
     }
 
     /// A sender asks what has arrived of all that it has sent, up to `newest`: it is asked for what has not come here. While others
     /// are late whom its packet waits for it hears nothing, but for the newest result of an AllReduce, if the root of the tree has one. What
     /// else has passed is acknowledged by those it went to, if it is not lost there: a sender that asks twice sends that once more.
-    pub(super) fn answer_question(&mut self, edge: usize, newest: u64, out: &mut dyn DatapathSink<P>) {
+    pub(super) fn answer_question<P: Payload>(
+        &mut self,
+        edge: usize,
+        newest: u64,
+        out: &mut dyn DatapathSink<P>,
+    ) {
         let nak = Syndrome::Nak(NakCode::SequenceError);
         self.advance_sender_ack(edge);
         let bit = edge_bit(edge);
@@ -141,7 +152,7 @@ impl<P: Payload> ModeII<P> {
     /// Passes on to a sender that `sequence` is asked for, or that its receiver is not ready. Both acknowledge what is before it, so
     /// they name what the sender was told of if that is less; but a selective NAK acknowledges nothing. What may be asked for by
     /// many receivers is asked for once.
-    pub(super) fn pass_on(
+    pub(super) fn pass_on<P: Payload>(
         &mut self,
         edge: usize,
         sequence: u64,

@@ -12,18 +12,19 @@ use crate::hop::Answer;
 use crate::invocation::edge_bit;
 use crate::mutation::Mutation;
 use crate::pipe::SlotHeader;
+use crate::source::Source;
 use crate::timers::ACKNOWLEDGE_TIMER;
 
-impl<P: Payload> ModeIII<P> {
+impl ModeIII {
     /// An acknowledge that waits for something to travel with leaves now.
-    pub(super) fn settle_owed(&mut self, edge: usize, out: &mut dyn DatapathSink<P>) {
+    pub(super) fn settle_owed<P: Payload>(&mut self, edge: usize, out: &mut dyn DatapathSink<P>) {
         if core::mem::replace(&mut self.hops[edge].owed, false) {
             self.answer(edge, Answer::Ack, out);
         }
     }
 
     /// Sends what has been owed since the timer fired the last time: what it waited for does not come.
-    pub(crate) fn handle_acknowledge_timer(&mut self, out: &mut dyn DatapathSink<P>) {
+    pub(crate) fn handle_acknowledge_timer<P: Payload>(&mut self, out: &mut dyn DatapathSink<P>) {
         self.acknowledging = false;
         for edge in 0..self.hops.len() {
             if self.hops[edge].overdue {
@@ -36,7 +37,7 @@ impl<P: Payload> ModeIII<P> {
     }
 
     /// `sequence` has come from `edge` before something from `from` on: asks for what is missing between, as far as that was not known.
-    pub(super) fn overtake(
+    pub(super) fn overtake<P: Payload>(
         &mut self,
         now: Instant,
         edge: usize,
@@ -55,7 +56,7 @@ impl<P: Payload> ModeIII<P> {
     }
 
     /// `edge` has sent everything up to `newest`: what has not arrived is asked for.
-    pub(super) fn answer_question(
+    pub(super) fn answer_question<P: Payload>(
         &mut self,
         now: Instant,
         edge: usize,
@@ -100,7 +101,7 @@ impl<P: Payload> ModeIII<P> {
     }
 
     /// `arrived` has come from `edge`. Asks once more for what was asked for long ago, for all of it at once.
-    pub(super) fn ask_again(
+    pub(super) fn ask_again<P: Payload>(
         &mut self,
         now: Instant,
         edge: usize,
@@ -116,13 +117,18 @@ impl<P: Payload> ModeIII<P> {
         self.missing[edge] = missing;
     }
 
-    fn ask_for(&self, edge: usize, sequence: u64, out: &mut dyn DatapathSink<P>) {
+    fn ask_for<P: Payload>(&self, edge: usize, sequence: u64, out: &mut dyn DatapathSink<P>) {
         acknowledge(&self.config, edge, sequence, Syndrome::Nak(NakCode::SequenceError), out);
     }
 
     /// The ACK that [`owe`](Self::owe) has put off, for what a rank sent before `start`: no further than the range has
     /// moved, or the rank's window would end beyond the range.
-    pub(super) fn acknowledge_recycled(&mut self, edge: usize, start: u64, out: &mut dyn DatapathSink<P>) {
+    pub(super) fn acknowledge_recycled<P: Payload>(
+        &mut self,
+        edge: usize,
+        start: u64,
+        out: &mut dyn DatapathSink<P>,
+    ) {
         if self.config.edges[edge].rank.is_some() {
             acknowledge(&self.config, edge, start - 1, ACK, out);
             let hop = &mut self.hops[edge];
@@ -132,7 +138,7 @@ impl<P: Payload> ModeIII<P> {
     }
 
     /// Calls for what was turned away, if there is room for it now.
-    pub(super) fn call_for_blocked(&mut self, edge: usize, out: &mut dyn DatapathSink<P>) {
+    pub(super) fn call_for_blocked<P: Payload>(&mut self, edge: usize, out: &mut dyn DatapathSink<P>) {
         if let Some((end, at)) = self.hops[edge].turned_away {
             return self.call_for_each(edge, end, at, out);
         }
@@ -147,7 +153,13 @@ impl<P: Payload> ModeIII<P> {
     }
 
     /// The same where reliability is selective: each packet before `end` for which there is room is asked for by itself.
-    fn call_for_each(&mut self, edge: usize, end: u64, at: Instant, out: &mut dyn DatapathSink<P>) {
+    fn call_for_each<P: Payload>(
+        &mut self,
+        edge: usize,
+        end: u64,
+        at: Instant,
+        out: &mut dyn DatapathSink<P>,
+    ) {
         let expected = self.skip_incoming(edge, self.hops[edge].expected);
         let mut next = expected.max(self.hops[edge].reached);
         while let Some(number) = self.next_incoming(edge, next).filter(|number| *number < end) {
@@ -168,21 +180,26 @@ impl<P: Payload> ModeIII<P> {
     /// Puts an ACK off. In an AllReduce it travels with the result, so that the neighbour is woken once. In a Reduce or
     /// Broadcast a rank hears nothing else, so its ACK waits until the pipe's range has moved that far: then its window
     /// ends where the range ends, and it cannot run ahead of it. A timer sees to the ACK when neither comes.
-    pub(super) fn owe(&mut self, edge: usize, out: &mut dyn DatapathSink<P>) {
+    pub(super) fn owe<P: Payload>(&mut self, edge: usize, out: &mut dyn DatapathSink<P>) {
         self.hops[edge].owed = true;
         self.watch_owed(out);
     }
 
     /// Arms the acknowledge timer. It fires twice before an ACK leaves, so that one which something else settles in time
     /// is not sent twice; and well before the neighbour's time-out.
-    fn watch_owed(&mut self, out: &mut dyn DatapathSink<P>) {
+    fn watch_owed<P: Payload>(&mut self, out: &mut dyn DatapathSink<P>) {
         if !core::mem::replace(&mut self.acknowledging, true) {
             out.set_timer(ACKNOWLEDGE_TIMER, self.config.resend_timeout / 4);
         }
     }
 
     /// SendAck for what has been here before: the ACK was lost, or is on its way.
-    pub(super) fn answer_duplicate(&mut self, edge: usize, sequence: u64, out: &mut dyn DatapathSink<P>) {
+    pub(super) fn answer_duplicate<P: Payload>(
+        &mut self,
+        edge: usize,
+        sequence: u64,
+        out: &mut dyn DatapathSink<P>,
+    ) {
         if self.config.breaks(Mutation::AnswersAsPrinted) {
             return self.answer_as_printed(edge, sequence, out);
         }
@@ -192,14 +209,19 @@ impl<P: Payload> ModeIII<P> {
     }
 
     /// SendAck as algorithm 3 has it: always with epsn - 1.
-    pub(super) fn answer_as_printed(&self, edge: usize, sequence: u64, out: &mut dyn DatapathSink<P>) {
+    pub(super) fn answer_as_printed<P: Payload>(
+        &self,
+        edge: usize,
+        sequence: u64,
+        out: &mut dyn DatapathSink<P>,
+    ) {
         let last = self.hops[edge].expected - 1;
         let syndrome = if last == sequence { ACK } else { Syndrome::Nak(NakCode::SequenceError) };
         acknowledge(&self.config, edge, last, syndrome, out);
     }
 
     /// SendAck.
-    pub(super) fn answer(&mut self, edge: usize, answer: Answer, out: &mut dyn DatapathSink<P>) {
+    pub(super) fn answer<P: Payload>(&mut self, edge: usize, answer: Answer, out: &mut dyn DatapathSink<P>) {
         if answer != Answer::Nothing {
             // Both kinds say what has arrived.
             self.hops[edge].owed = false;
@@ -218,7 +240,7 @@ impl<P: Payload> ModeIII<P> {
 
     /// Rate synchronisation (4.4): a packet ahead of the range was dropped. If it `is_next`, it is called for when there is room;
     /// and a rank that runs ahead of the others is told to slow down.
-    pub(super) fn turn_away(
+    pub(super) fn turn_away<P: Payload>(
         &mut self,
         now: Instant,
         edge: usize,
@@ -238,7 +260,7 @@ impl<P: Payload> ModeIII<P> {
             hop.notified = Some(now);
             let operation = Operation::CongestionNotification;
             let notification = SlotHeader { operation, acknowledge_request: false, length: 0 };
-            send(&self.config, edge, 0, notification, P::empty(), out);
+            send(&self.config, edge, 0, notification, Source::Frame(P::empty()), out);
         }
     }
 }

@@ -14,12 +14,18 @@ use crate::invocation::{EdgeSet, edge_bit, edges_of};
 use crate::mode::Mode;
 use crate::mutation::Mutation;
 use crate::pipe::SlotHeader;
+use crate::source::Source;
 use crate::timers::resend_timer;
 
-impl<P: Payload> ModeIII<P> {
+impl ModeIII {
     /// The time-out of `edge`: sends again from the oldest packet that the neighbour may miss; where reliability is selective, asks what
     /// has arrived.
-    pub(crate) fn handle_resend_timer(&mut self, now: Instant, edge: usize, out: &mut dyn DatapathSink<P>) {
+    pub(crate) fn handle_resend_timer<P: Payload>(
+        &mut self,
+        now: Instant,
+        edge: usize,
+        out: &mut dyn DatapathSink<P>,
+    ) {
         let retry_count = self.config.retry_count;
         let Some(hop) = self.hops.get_mut(edge) else { return };
         if !hop.armed {
@@ -50,10 +56,10 @@ impl<P: Payload> ModeIII<P> {
     }
 
     /// Asks `edge` what has arrived, by the number of the newest packet.
-    fn ask(&self, edge: usize, out: &mut dyn DatapathSink<P>) {
+    fn ask<P: Payload>(&self, edge: usize, out: &mut dyn DatapathSink<P>) {
         let hop = &self.hops[edge];
         let question = SlotHeader { operation: Operation::QUESTION, acknowledge_request: true, length: 0 };
-        send(&self.config, edge, hop.sent - 1, question, P::empty(), out);
+        send(&self.config, edge, hop.sent - 1, question, Source::Frame(P::empty()), out);
     }
 
     /// Whether an edge has gone back, and may want slots for it.
@@ -68,7 +74,12 @@ impl<P: Payload> ModeIII<P> {
     }
 
     /// Retransmission: one packet of an edge that went back.
-    pub(crate) fn handle_transmit_slot(&mut self, now: Instant, edge: usize, out: &mut dyn DatapathSink<P>) {
+    pub(crate) fn handle_transmit_slot<P: Payload>(
+        &mut self,
+        now: Instant,
+        edge: usize,
+        out: &mut dyn DatapathSink<P>,
+    ) {
         if !self.wants_transmit(edge) {
             return;
         }
@@ -84,7 +95,12 @@ impl<P: Payload> ModeIII<P> {
 
     /// Sends what has become complete out of `outs`, in order on each edge. Edges that stand at the same number, which
     /// is nearly always all, share the packet.
-    pub(super) fn send_ready(&mut self, now: Instant, outs: EdgeSet, out: &mut dyn DatapathSink<P>) {
+    pub(super) fn send_ready<P: Payload>(
+        &mut self,
+        now: Instant,
+        outs: EdgeSet,
+        out: &mut dyn DatapathSink<P>,
+    ) {
         let mut fresh = 0;
         for edge in edges_of(outs) {
             // What is new follows what is sent again, in transmit slots.
@@ -125,7 +141,7 @@ impl<P: Payload> ModeIII<P> {
         }
     }
 
-    fn send_together(
+    fn send_together<P: Payload>(
         &mut self,
         now: Instant,
         together: EdgeSet,
@@ -140,8 +156,10 @@ impl<P: Payload> ModeIII<P> {
         let header = pipe.header(sequence).expect("a complete slot holds something");
         let is_again = edges_of(together).any(|edge| sequence < self.hops[edge].sent);
         let next_slot = is_again && self.config.breaks(Mutation::ResendsNextSlot);
-        let view = if next_slot { pipe.next_view(sequence) } else { pipe.view(sequence) };
-        replicate(&self.config, together, sequence, header, view, out);
+        let payload = if next_slot { pipe.next_payload(sequence) } else { pipe.payload(sequence) };
+        if !replicate(&self.config, together, sequence, header, payload, out) {
+            return edges_of(together).for_each(|edge| self.fail(edge, out));
+        }
         for edge in edges_of(together) {
             let hop = &mut self.hops[edge];
             if self.config.selective && header.acknowledge_request && sequence >= hop.sent {
@@ -160,7 +178,7 @@ impl<P: Payload> ModeIII<P> {
     }
 
     /// The neighbour asks for one packet.
-    pub(super) fn handle_request(
+    pub(super) fn handle_request<P: Payload>(
         &mut self,
         now: Instant,
         edge: usize,
@@ -176,7 +194,7 @@ impl<P: Payload> ModeIII<P> {
 
     /// Sends one packet again that `edge` has been sent and has not acknowledged: `sequence`, or the first after it that
     /// goes there. Whether there is one.
-    fn send_again(&mut self, edge: usize, sequence: u64, out: &mut dyn DatapathSink<P>) -> bool {
+    fn send_again<P: Payload>(&mut self, edge: usize, sequence: u64, out: &mut dyn DatapathSink<P>) -> bool {
         let hop = &self.hops[edge];
         if !(hop.acked..hop.cursor).contains(&sequence) || hop.paused || hop.failed {
             return false;
@@ -185,7 +203,10 @@ impl<P: Payload> ModeIII<P> {
         let pipe = self.pipe(flow);
         let header = pipe.header(sequence).expect("a complete slot holds something");
         let header = SlotHeader { acknowledge_request: true, ..header };
-        expedite(&self.config, edge, sequence, header, pipe.view(sequence), out);
+        if !expedite(&self.config, edge, sequence, header, pipe.payload(sequence), out) {
+            self.fail(edge, out);
+            return false;
+        }
         self.hops[edge].asked = self.hops[edge].asked.max(sequence + 1);
         true
     }
@@ -222,7 +243,7 @@ impl<P: Payload> ModeIII<P> {
         }
     }
 
-    pub(super) fn rearm(&mut self, edge: usize, out: &mut dyn DatapathSink<P>) {
+    pub(super) fn rearm<P: Payload>(&mut self, edge: usize, out: &mut dyn DatapathSink<P>) {
         let timer = resend_timer(edge);
         let hop = &mut self.hops[edge];
         if hop.paused {
@@ -236,7 +257,7 @@ impl<P: Payload> ModeIII<P> {
         }
     }
 
-    pub(super) fn fail(&mut self, edge: usize, out: &mut dyn DatapathSink<P>) {
+    pub(super) fn fail<P: Payload>(&mut self, edge: usize, out: &mut dyn DatapathSink<P>) {
         let timer = resend_timer(edge);
         let hop = &mut self.hops[edge];
         hop.failed = true;

@@ -1,7 +1,7 @@
 //! A group's part of a switch whose ways are planned.
 
 use quincunx_collective::{DataType, LengthOnly, Payload};
-use quincunx_design::{Copies, Datapath, DatapathSink, DatapathTimer};
+use quincunx_design::{Copies, Datapath, DatapathSink, DatapathTimer, GroupMemory};
 use quincunx_engine::Frame;
 use quincunx_netreduce::{Latencies, NetReduceDatapath, NetReduceDatapathConfig, Shape};
 use quincunx_units::{Duration, Instant};
@@ -23,6 +23,9 @@ impl DatapathSink<LengthOnly> for Out {
     }
     fn replicate(&mut self, _: LengthOnly, _: Copies<'_>) {
         unreachable!("results have headers of their own");
+    }
+    fn memory(&mut self) -> GroupMemory<'_, LengthOnly> {
+        unreachable!("it has registers of its own");
     }
     fn set_timer(&mut self, timer: DatapathTimer, after: Duration) {
         self.timers.push((timer, after));

@@ -6,6 +6,7 @@ use quincunx_collective::GroupId;
 use quincunx_units::ByteCount;
 
 use super::{LockMutation as Mutation, Number, Recorder, Word};
+use crate::switch::MemoryPart;
 
 /// Where a switch is in the tree of a group: its edges by number.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -48,7 +49,8 @@ pub type EdgeMessages = Vec<(u16, Word, Number)>;
 
 impl LockSwitch {
     /// A group whose buffers are so many bytes at this place of the switch's memory.
-    pub fn new(group: GroupId, edges: LockEdges, (offset, length): (ByteCount, ByteCount)) -> Self {
+    pub fn new(group: GroupId, edges: LockEdges, memory: MemoryPart) -> Self {
+        let MemoryPart { offset, length } = memory;
         let phase = Phase::Gathering { asked: BTreeSet::new(), refused: false };
         Self { group, offset, length, edges, number: Number::FIRST, phase, next: BTreeSet::new(), last: None }
     }

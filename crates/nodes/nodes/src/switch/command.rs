@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::ops::Range;
 use quincunx_collective::{GroupId, Payload};
 use quincunx_design::SwitchPart;
 use quincunx_engine::PortId;
@@ -24,10 +25,35 @@ pub struct SwitchGroup<P: Payload> {
     pub are_offloaded: bool,
     /// What the switch does.
     pub part: SwitchPart<P>,
+    /// Its part of the switch's memory: the pointer and the length of EPIC 6.1.
+    pub memory: MemoryPart,
     /// If its memory is locked for each of the group's invocations.
     pub locks: Option<SwitchLocks>,
     /// Somebody wants to hear when neighbours begin collectives ([`SwitchEvent::Begun`]).
     pub tells_beginnings: bool,
+}
+
+/// A part of a switch's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct MemoryPart {
+    /// Where it begins.
+    pub offset: ByteCount,
+    /// Its bytes.
+    pub length: ByteCount,
+}
+
+impl MemoryPart {
+    /// Which bytes it is.
+    pub(super) fn bytes(self) -> Range<usize> {
+        let [start, end] = [self.offset, self.offset + self.length].map(|place| place.bytes() as usize);
+        start..end
+    }
+
+    /// Whether some byte is in both.
+    pub(super) fn overlaps(self, other: Self) -> bool {
+        let are_some = self.length.min(other.length) > ByteCount::new(0);
+        are_some && self.offset < other.offset + other.length && other.offset < self.offset + self.length
+    }
 }
 
 /// What a switch needs for a group that locks its memory.
@@ -37,8 +63,6 @@ pub struct SwitchLocks {
     pub edges: Vec<LockEdge>,
     /// Whether there is a parent.
     pub has_parent: bool,
-    /// Where the group's buffers begin, and how long they are.
-    pub memory: (ByteCount, ByteCount),
 }
 
 /// What the control plane asks of a switch.
@@ -111,6 +135,16 @@ pub enum SwitchRejected {
     /// The group is not installed.
     #[error("expected an installed group, found no group {0:?}; install it first")]
     NoSuchGroup(GroupId),
+    /// What it stores does not fit into its part of the memory.
+    #[error(
+        "expected {needed} of the switch's memory, found {given} in the group's context; run the same version at the manager"
+    )]
+    TooLittleMemory {
+        /// What its buffers take.
+        needed: ByteCount,
+        /// What it was given.
+        given: ByteCount,
+    },
     /// A queue pair is taken.
     #[error("expected free queue pair numbers, found {0:?} in use; give each edge its own")]
     QpInUse(QpNumber),

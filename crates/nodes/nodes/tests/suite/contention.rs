@@ -1,5 +1,6 @@
 //! Two groups of two ranks at one switch that has memory for one at a time: each collective runs in the tree or among the hosts, whatever
-//! frames are lost, doubled or late, and every result is right.
+//! frames are lost, doubled or late, and every result is right. Without a lock that is so if they use it by turns, and if they do not they hear
+//! an error.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +8,16 @@ use quincunx_collective::{
     Collective, DataType, GroupId, Numbers, Payload, Rank, ReduceOp, Reduction, SplitMix64,
 };
 use quincunx_design::{
-    AnyDesign, ConnectionContext, Contention, FabricKind, GroupContext, Member, Naming, Peer, Placement,
-    Value,
+    AnyDesign, ConnectionContext, Contention, FabricKind, GroupContext, MEMORY_TAKEN, Member, Naming, Peer,
+    Placement, Value,
 };
 use quincunx_engine::verbs::{Failure, Outcome, QpIndex};
 use quincunx_engine::{Engine, Frame, PortId, Sink, Terms};
 use quincunx_epic::{EPIC_1, EPIC_2, EPIC_3};
 use quincunx_fabric::IncTree;
 use quincunx_nodes::{
-    Host, HostCommand, HostEvent, HostRejected, NodeDrop, Switch, SwitchCommand, Ways, contended_host_group,
-    switch_group,
+    Host, HostCommand, HostEvent, HostRejected, Mutation, NodeDrop, Switch, SwitchCommand, Ways,
+    contended_host_group, host_group, switch_group,
 };
 use quincunx_ring::RING;
 use quincunx_units::{ByteCount, Duration, Instant};
@@ -166,10 +167,36 @@ struct Net {
     /// In percent.
     faults: u64,
     finished: Vec<(usize, HostEvent<Numbers>)>,
+    /// Neighbours that the switch has given up.
+    unreachable: usize,
+    /// Frames that did not leave, as another group had written over them.
+    taken: usize,
 }
 
 impl Net {
+    /// Groups that lock the memory.
     fn new(design: &'static dyn AnyDesign, seed: u64, faults: u64) -> Self {
+        Self::with(design, seed, faults, |_| {})
+    }
+
+    /// Groups that trust each other to use it by turns.
+    fn by_turns(design: &'static dyn AnyDesign, seed: u64, faults: u64) -> Self {
+        Self::with(design, seed, faults, |context| {
+            context.contention = None;
+            for (key, value) in
+                [("group.retry_timeout", "100us".into()), ("group.retry_count", Value::from(3))]
+            {
+                design.set(&mut context.settings, key, &value).unwrap();
+            }
+        })
+    }
+
+    fn with(
+        design: &'static dyn AnyDesign,
+        seed: u64,
+        faults: u64,
+        change: impl Fn(&mut GroupContext),
+    ) -> Self {
         let (Ok(switch), hosts) = (
             Switch::new(()),
             (0..4).map(|_| {
@@ -186,6 +213,8 @@ impl Net {
             random: SplitMix64::new(seed),
             faults,
             finished: Vec::new(),
+            unreachable: 0,
+            taken: 0,
         };
         for host in 0..4 {
             let destination = Gid::from([10, 0, 0, host + 1]);
@@ -193,7 +222,8 @@ impl Net {
             net.command_switch(route);
         }
         for group in [1, 2] {
-            for (member, context) in contexts(design, group) {
+            for (member, mut context) in contexts(design, group) {
+                change(&mut context);
                 let first = (group as u16 - 1) * 2;
                 match member {
                     Member::Switch(_) => {
@@ -205,7 +235,11 @@ impl Net {
                         net.command_switch(SwitchCommand::Install(Box::new(group)));
                     }
                     Member::Rank(rank) => {
-                        let group = contended_host_group(design, &RING, &context, |_| PortId(0)).unwrap();
+                        let group = match &context.contention {
+                            Some(_) => contended_host_group(design, &RING, &context, |_| PortId(0)),
+                            None => host_group(design, &context, None, |_| PortId(0)),
+                        };
+                        let group = group.unwrap();
                         let host = usize::from(first + rank.0);
                         net.command(host, HostCommand::Install(Box::new(group))).unwrap();
                     }
@@ -257,7 +291,9 @@ impl Net {
     }
 
     fn carry_from_switch(&mut self, did: Did<Switch<Numbers>>) {
-        assert!(did.events.is_empty(), "{:?}", did.events);
+        self.unreachable += did.events.len();
+        let taken = |reason: &&NodeDrop| **reason == NodeDrop::Datapath(MEMORY_TAKEN);
+        self.taken += did.dropped.iter().filter(taken).count();
         for (port, header, payload) in did.sent {
             self.fly(Some(usize::from(port.0)), header, payload);
         }
@@ -316,8 +352,14 @@ impl Net {
         self.command(host, start).unwrap();
     }
 
-    /// Each host runs so many AllReduces, each when the one before has ended.
+    /// Each host runs so many AllReduces, each when the one before has ended. All end well, and are right.
     fn run(&mut self, times: i32) {
+        assert_eq!((self.run_to_wrong(times), self.unreachable), (0, 0));
+    }
+
+    /// How many of the results are wrong. All end well.
+    fn run_to_wrong(&mut self, times: i32) -> usize {
+        let mut wrong = 0;
         let mut done = [0; 4];
         for host in 0..4 {
             self.begin(host, host as i32 + 1);
@@ -330,22 +372,52 @@ impl Net {
                 };
                 assert_eq!((group, outcome), (GroupId(host as u32 / 2 + 1), Outcome::Done));
                 // Both of a group have the same number, told apart from other collectives' by how many have run.
-                let first = host as i32 / 2 * 2 + 1;
-                let sum = 2 * first + 1 + 2 * done[host] * 10;
-                let expected: Vec<u8> = sum.to_le_bytes().into_iter().cycle().take(BYTES).collect();
-                assert_eq!(output.bytes(), expected, "collective {} of host {host}", done[host]);
+                wrong += usize::from(output != sum_of(host, done[host]));
                 done[host] += 1;
                 if done[host] < times {
                     self.begin(host, host as i32 + 1 + done[host] * 10);
                 }
             }
         }
+        wrong
+    }
+
+    /// The ranks of a group run an AllReduce: how many are done. Nobody has a wrong result.
+    fn run_alone(&mut self, group: usize) -> usize {
+        for host in 2 * group..2 * group + 2 {
+            self.begin(host, host as i32 + 1);
+        }
+        self.settle()
+    }
+
+    /// Everything ends: how many have a result, which is right.
+    fn settle(&mut self) -> usize {
+        while self.turn() {}
+        let mut done = 0;
+        for (host, event) in std::mem::take(&mut self.finished) {
+            if let HostEvent::Finished { outcome: Outcome::Done, output, .. } = event {
+                assert_eq!(output, sum_of(host, 0), "host {host}");
+                done += 1;
+            }
+        }
+        done
     }
 
     fn ways(&self, host: usize) -> Ways {
         self.hosts[host].engine.ways(GroupId(host as u32 / 2 + 1)).unwrap()
     }
 }
+
+/// What a host has when it has run an AllReduce after so many others.
+fn sum_of(host: usize, before: i32) -> Numbers {
+    let first = host as i32 / 2 * 2 + 1;
+    let sum = 2 * first + 1 + 2 * before * 10;
+    let bytes: Vec<u8> = sum.to_le_bytes().into_iter().cycle().take(BYTES).collect();
+    bytes.into()
+}
+
+/// Those whose switch stores numbers in its own memory; Mode-I does in its queue pairs'.
+const STORING: [&dyn AnyDesign; 2] = [&EPIC_2, &EPIC_3];
 
 const DESIGNS: [&dyn AnyDesign; 3] = [&EPIC_1, &EPIC_2, &EPIC_3];
 
@@ -380,6 +452,48 @@ fn lost_late_and_doubled_frames_change_no_result_and_no_lock_is_lost() {
         net.faults = 0;
         while net.turn() {}
         assert_eq!(net.switch.engine.recorder().held(), 0, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_switch_whose_locks_nobody_looks_at_adds_up_what_is_two_groups() {
+    for design in STORING {
+        let wrong = (0..10).map(|seed| {
+            let mut net = Net::new(design, seed, 8);
+            let Ok(nothing) = Switch::new(());
+            let switch = std::mem::replace(&mut net.switch.engine, nothing);
+            net.switch.engine = switch.breaking(Mutation::IgnoresLocks);
+            net.run_to_wrong(6)
+        });
+        assert!(wrong.sum::<usize>() > 0, "{}", design.name());
+    }
+}
+
+#[test]
+fn groups_that_use_memory_by_turns_have_right_results() {
+    for (seed, design) in (0..20).flat_map(|seed| STORING.map(|design| (seed, design))) {
+        let mut net = Net::by_turns(design, seed, 0);
+        for group in [0, 1, 1, 0] {
+            assert_eq!((net.run_alone(group), net.taken), (2, 0), "{} seed {seed}", design.name());
+        }
+    }
+}
+
+#[test]
+fn groups_that_use_memory_at_once_against_their_word_hear_an_error_and_never_a_wrong_sum() {
+    for design in STORING {
+        let (mut done, mut taken) = (0, 0);
+        for seed in 0..60 {
+            let mut net = Net::by_turns(design, seed, 4);
+            for host in 0..4 {
+                net.begin(host, host as i32 + 1);
+            }
+            done += net.settle();
+            taken += net.taken;
+        }
+        let all = 4 * 60;
+        assert!((1..all).contains(&done), "{}: {done} of {all} ranks have a result", design.name());
+        assert!(taken > 0, "{}", design.name());
     }
 }
 

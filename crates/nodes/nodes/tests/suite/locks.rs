@@ -1,6 +1,7 @@
 //! Who has which part of a switch's memory, what is counted of that, and what is said about it on the wire.
 
 use quincunx_collective::GroupId;
+use quincunx_nodes::MemoryPart;
 use quincunx_nodes::locks::{LockCounts, LockEdges, LockSwitch, Number, Recorder, Word};
 use quincunx_units::ByteCount;
 
@@ -80,7 +81,10 @@ fn numbers_begin_again_after_the_last() {
 /// A leaf switch with two children, 0 and 1, and a parent, 2.
 fn leaf() -> (LockSwitch, Recorder) {
     let edges = LockEdges { parent: Some(2), children: vec![0, 1] };
-    (LockSwitch::new(A, edges, (ByteCount::new(0), ByteCount::new(8))), Recorder::default())
+    (
+        LockSwitch::new(A, edges, MemoryPart { offset: ByteCount::new(0), length: ByteCount::new(8) }),
+        Recorder::default(),
+    )
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod foreign_rank;
 mod groups;
 mod mesh;
 mod one_address;
+mod one_memory;
 mod recreate;
 mod seeds;
 mod strangers;

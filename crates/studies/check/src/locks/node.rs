@@ -6,6 +6,7 @@ use std::convert::Infallible;
 
 use quincunx_collective::{GroupId, LengthOnly};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_nodes::MemoryPart;
 use quincunx_nodes::locks::{
     LockEdges, LockMutation, LockRank, LockStep, LockSwitch, Number, Recorder, Word,
 };
@@ -120,7 +121,7 @@ fn say(port: PortId, frame: LockFrame, out: &mut impl Sink<LockNode>) {
 
 impl SwitchNode {
     fn new(groups: Vec<(GroupId, Option<PortId>, Vec<PortId>)>, mutation: Option<LockMutation>) -> Self {
-        let memory = (ByteCount::new(0), ByteCount::new(1));
+        let memory = MemoryPart { offset: ByteCount::new(0), length: ByteCount::new(1) };
         let part = |(group, parent, children): (GroupId, Option<PortId>, Vec<PortId>)| {
             let first = u16::from(parent.is_some());
             let edges =

@@ -38,6 +38,20 @@ fn two_groups_at_one_switch_keep_their_data_apart() {
 }
 
 #[test]
+fn two_groups_with_one_block_of_a_switchs_memory_at_once_have_wrong_sums() {
+    for mode in ["epic-2", "epic-3"] {
+        let setup =
+            GroupSetup { mutation: Some("lock-ignored".to_owned()), ..two(mode, &[ALL_REDUCE], "star-2", 1) };
+        let mutated = group(&setup);
+        let (_, found) = run(&mutated, no_loss());
+        let (fault, path) = found.unwrap_or_else(|| panic!("{mode}: nothing is noticed"));
+        let is_wrong = matches!(&fault, Fault::Wrong { message, .. } if message.contains("which no right result has in it"));
+        assert!(is_wrong, "{mode}: {fault}");
+        assert_same_on_other_drivers(&mutated, fault, &path);
+    }
+}
+
+#[test]
 fn two_groups_of_hosts_alone_keep_their_data_apart() {
     for (name, network) in [("ring", "ring-2"), ("direct", "star-2")] {
         assert_right(&group(&two(name, &[ALL_REDUCE], network, 1)), no_loss());

@@ -3,7 +3,7 @@
 pub(crate) mod verbs;
 
 use quincunx_collective::{DataType, LengthOnly, Payload, Rank, ReduceOp, Reduction};
-use quincunx_design::{Copies, Datapath, DatapathSink, DatapathTimer};
+use quincunx_design::{Copies, Datapath, DatapathSink, DatapathTimer, GroupMemory};
 use quincunx_engine::Frame;
 use quincunx_epic::{Agreement, ControlMessage, EdgeConfig, GroupConfig, IncEngine, Mode, Pattern};
 use quincunx_units::{Duration, Instant, Packets};
@@ -17,12 +17,19 @@ const SWITCH: Gid = Gid::of(IpAddr::V4(Ipv4Addr::new(10, 0, 1, 1)));
 
 /// The headers of what the switch sends, with their edges; what it drops; its timers, set to expire after so long or cancelled; the
 /// edges that it gives up.
-#[derive(Default)]
 pub(crate) struct Sent {
     pub(crate) frames: Vec<(u16, RoceHeader)>,
     pub(crate) dropped: Vec<&'static str>,
     pub(crate) timers: Vec<(DatapathTimer, Option<Duration>)>,
     pub(crate) unreachable: Vec<u16>,
+    memory: LengthOnly,
+}
+
+impl Default for Sent {
+    fn default() -> Self {
+        let (frames, dropped, timers, unreachable) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { frames, dropped, timers, unreachable, memory: LengthOnly::new(1 << 20) }
+    }
 }
 
 impl Sent {
@@ -45,6 +52,9 @@ impl DatapathSink<LengthOnly> for Sent {
     }
     fn replicate(&mut self, _: <LengthOnly as Payload>::View<'_>, copies: Copies<'_>) {
         copies(&mut |edge, header| self.frames.push((edge, *header)));
+    }
+    fn memory(&mut self) -> GroupMemory<'_, LengthOnly> {
+        GroupMemory::whole(&mut self.memory)
     }
     fn set_timer(&mut self, timer: DatapathTimer, after: Duration) {
         self.timers.push((timer, Some(after)));

@@ -11,7 +11,7 @@ use quincunx_designs::CATALOG;
 use quincunx_driver_net::{Node, NodeOptions, TransportOptions};
 use quincunx_engine::{Engine, PortId};
 use quincunx_fabric::{IncTree, TreeNodeId};
-use quincunx_nodes::{Host, HostCommand, Switch, SwitchCommand, host_group, switch_group};
+use quincunx_nodes::{Host, HostCommand, MemoryPart, Switch, SwitchCommand, host_group, switch_group};
 use quincunx_runtime::{ProcessOptions, RoceCodec};
 use quincunx_sockets::{UdpOptions, UdpTransport};
 use quincunx_units::ByteCount;
@@ -113,13 +113,30 @@ pub fn open<E: Engine<Header = RoceHeader, Payload = Numbers>>(
     Node::new(engine, 1, RoceCodec::default(), transport, options).unwrap()
 }
 
-/// The switch `id` of the groups' tree.
+/// The switch `id` of the groups' tree. Each has its part of the memory, one behind the other.
 pub fn switch(groups: &[StaticGroup], id: TreeNodeId, options: NodeOptions) -> SwitchNode {
     let Ok(engine) = Switch::new(());
+    let mut free = ByteCount::new(0);
+    let behind = |part: &mut MemoryPart| {
+        part.offset = free;
+        free += part.length;
+    };
+    switch_with(engine, groups, id, options, behind)
+}
+
+/// An engine as the switch `id` of the groups' tree, whose parts of the memory are given out.
+pub fn switch_with(
+    engine: Switch<Numbers>,
+    groups: &[StaticGroup],
+    id: TreeNodeId,
+    options: NodeOptions,
+    mut give: impl FnMut(&mut MemoryPart),
+) -> SwitchNode {
     let mut node = open(engine, address(id.0), options);
     for group in groups {
         let context = &group.contexts[&Member::Switch(id)];
-        let group = switch_group(group.design, context, None, |_| PortId(0)).unwrap();
+        let mut group = switch_group(group.design, context, None, |_| PortId(0)).unwrap();
+        give(&mut group.memory);
         node.command(SwitchCommand::Install(Box::new(group))).unwrap();
     }
     node

@@ -2,15 +2,36 @@
 //! its own tests hold to the code.
 
 use super::{Parts, root, table};
-use quincunx_collective::{DataType, Numbers, Rank, ReduceOp, Reduction};
-use quincunx_design::{Copies, Datapath, DatapathSink, DatapathTimer};
+use quincunx_collective::{DataType, Numbers, Payload, Rank, ReduceOp, Reduction};
+use quincunx_design::{Copies, Datapath, DatapathSink, DatapathTimer, GroupMemory};
 use quincunx_engine::Frame;
 use quincunx_epic::{Agreement, ControlMessage, EdgeConfig, GroupConfig, IncEngine, Mode, Pattern};
 use quincunx_units::{Duration, Instant, Packets};
 use quincunx_wire::{Aeth, Endpoint, Gid, NakCode, Operation, Position, Psn, QpNumber, RoceHeader, Syndrome};
 use std::net::{IpAddr, Ipv4Addr};
 
-type Switch = IncEngine<Numbers>;
+/// A switch with one group, and its memory.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Switch {
+    engine: IncEngine<Numbers>,
+    memory: Numbers,
+}
+
+impl Switch {
+    fn new(config: GroupConfig) -> Self {
+        let engine = IncEngine::new(config).expect("a group that can be");
+        let memory = Numbers::zeroed(engine.buffer_bytes());
+        Self { engine, memory }
+    }
+
+    /// What it sends and drops when something happens to it.
+    fn step(&mut self, act: impl FnOnce(&mut IncEngine<Numbers>, &mut Answers<'_>)) -> Seen {
+        let mut answers = Answers { seen: Seen::default(), memory: &mut self.memory };
+        act(&mut self.engine, &mut answers);
+        self.engine.assert_invariants();
+        answers.seen
+    }
+}
 
 const SWITCH: Gid = Gid::of(IpAddr::V4(Ipv4Addr::new(10, 0, 1, 1)));
 pub(super) const MTU: usize = 4;
@@ -25,13 +46,23 @@ struct Seen {
     unreachable: bool,
 }
 
-impl DatapathSink<Numbers> for Seen {
+/// Takes what a switch answers.
+struct Answers<'a> {
+    seen: Seen,
+    memory: &'a mut Numbers,
+}
+
+impl DatapathSink<Numbers> for Answers<'_> {
     fn transmit(&mut self, edge: u16, frame: Frame<'_, RoceHeader, Numbers>) {
-        self.frames.push((edge, *frame.header, frame.payload.to_vec()));
+        self.seen.frames.push((edge, *frame.header, frame.payload.to_vec()));
     }
 
     fn replicate(&mut self, payload: &[u8], copies: Copies<'_>) {
-        copies(&mut |edge, header| self.frames.push((edge, *header, payload.to_vec())));
+        copies(&mut |edge, header| self.seen.frames.push((edge, *header, payload.to_vec())));
+    }
+
+    fn memory(&mut self) -> GroupMemory<'_, Numbers> {
+        GroupMemory::whole(self.memory)
     }
 
     fn set_timer(&mut self, _: DatapathTimer, _: Duration) {}
@@ -39,11 +70,11 @@ impl DatapathSink<Numbers> for Seen {
     fn cancel_timer(&mut self, _: DatapathTimer) {}
 
     fn unreachable(&mut self, _: u16) {
-        self.unreachable = true;
+        self.seen.unreachable = true;
     }
 
     fn drop_frame(&mut self, _: u16, reason: &'static str) {
-        self.dropped.push(reason);
+        self.seen.dropped.push(reason);
     }
 }
 
@@ -130,10 +161,8 @@ fn come(switch: &mut Switch, rank: u16, psn: u32, operation: Operation, payload:
         operation,
     );
     header.acknowledge_request = true;
-    let mut seen = Seen::default();
-    switch.handle_frame(Instant::ZERO, rank, Frame { header: &header, payload }, &mut seen);
-    switch.assert_invariants();
-    seen
+    let frame = Frame { header: &header, payload };
+    switch.step(|engine, answers| engine.handle_frame(Instant::ZERO, rank, frame, answers))
 }
 
 /// The control message of a collective of four packets.
@@ -163,9 +192,7 @@ const ACK: Syndrome = Syndrome::Ack(31);
 const NAK: Syndrome = Syndrome::Nak(NakCode::SequenceError);
 
 fn fire(switch: &mut Switch, timer: DatapathTimer) -> Seen {
-    let mut seen = Seen::default();
-    switch.handle_timer(Instant::ZERO, timer, &mut seen);
-    seen
+    switch.step(|engine, answers| engine.handle_timer(Instant::ZERO, timer, answers))
 }
 
 /// A group's pattern, and which of the three ranks send and receive in it.
@@ -186,7 +213,7 @@ pub(super) const BROADCAST: Flow =
 type State = (&'static str, fn(Mode, &Flow) -> Switch);
 
 fn empty(mode: Mode, _: &Flow) -> Switch {
-    Switch::new(config(mode, 4)).expect("a group that can be")
+    Switch::new(config(mode, 4))
 }
 
 /// The sources' control messages have come, and the sinks have acknowledged them.
