@@ -791,6 +791,7 @@ impl Pump {
                 AgentAction::TellCalls(group) => self.sender.send(Ok(Instruction::TellCalls(group)))?,
                 AgentAction::ProbePaths(probe) => self.sender.send(Ok(Instruction::ProbePaths(probe)))?,
                 AgentAction::TellPaths(run) => self.sender.send(Ok(Instruction::TellPaths(run)))?,
+                AgentAction::MoveMemory(block) => self.sender.send(Ok(Instruction::MoveMemory(block)))?,
                 AgentAction::TellTimes(group) => self.sender.send(Ok(Instruction::TellTimes(group)))?,
                 // The node says that itself, when it is done.
                 AgentAction::Report { report: Report::Removed, .. } => {}

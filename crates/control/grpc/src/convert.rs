@@ -2,7 +2,7 @@
 
 use crate::{Explanation, GroupStatus, Holder, NodeStatus, proto};
 use quincunx_collective::{GroupId, Rank};
-use quincunx_control::memory::Region;
+use quincunx_control::memory::{MovedBlock, Region};
 use quincunx_control::{
     Encapsulation, Fallback, GroupFailure, GroupRecord, GroupRequest, GroupState, GroupSummary, HeldGroup,
     Holder as Claim, Holding, Instruction, LinkReport, LockUse, NodeDescription, Phase, Progress,
@@ -438,6 +438,11 @@ pub(crate) fn encode_instruction(instruction: &Instruction) -> proto::Instructio
         Instruction::TellTimes(group) => Kind::TellTimes(proto::TellTimes { group: group.0 }),
         Instruction::ProbePaths(probe) => Kind::ProbePaths(paths::encode_probe(probe)),
         Instruction::TellPaths(run) => Kind::TellPaths(proto::TellPaths { run: *run }),
+        Instruction::MoveMemory(MovedBlock { from, to }) => Kind::MoveMemory(proto::MoveMemory {
+            from_bytes: from.offset.bytes(),
+            length_bytes: from.length.bytes(),
+            to_bytes: to.bytes(),
+        }),
         Instruction::Failed { group, failure } => {
             Kind::Failed(proto::GroupFailed { group: group.0, failure: Some(encode_failure(failure)) })
         }
@@ -461,6 +466,10 @@ pub(crate) fn decode_instruction(instruction: proto::Instruction) -> Decoded<Ins
         Kind::TellTimes(tell) => Instruction::TellTimes(GroupId(tell.group)),
         Kind::ProbePaths(probe) => Instruction::ProbePaths(Box::new(paths::decode_probe(probe)?)),
         Kind::TellPaths(tell) => Instruction::TellPaths(tell.run),
+        Kind::MoveMemory(proto::MoveMemory { from_bytes, length_bytes, to_bytes }) => {
+            let from = Region { offset: ByteCount::new(from_bytes), length: ByteCount::new(length_bytes) };
+            Instruction::MoveMemory(MovedBlock { from, to: ByteCount::new(to_bytes) })
+        }
         Kind::Failed(failed) => {
             Instruction::Failed { group: GroupId(failed.group), failure: decode_failure(failed.failure)? }
         }

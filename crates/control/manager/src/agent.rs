@@ -4,7 +4,7 @@
 //! Words of the manager may come late, twice and in any order: what a group's number says is for good. A group that is gone, or that is
 //! older than one that the node has been told of, is not installed any more.
 
-use crate::memory::Region;
+use crate::memory::{MovedBlock, Region};
 use crate::mutation::Mutation;
 use crate::{HeldGroup, Instruction, NodeDescription, Report, Role};
 use alloc::boxed::Box;
@@ -47,6 +47,8 @@ pub enum AgentAction {
         /// The collective to go on with.
         first: u64,
     },
+    /// Move a block of the memory, and the pointers of the groups that have it.
+    MoveMemory(MovedBlock),
     /// Take the group out of tables and contexts, and tell who waits for it why, if it has failed. It is done when this is carried out.
     Remove {
         /// The group.
@@ -169,8 +171,29 @@ impl Agent {
             Instruction::TellTimes(group) => out.push(AgentAction::TellTimes(group)),
             Instruction::ProbePaths(probe) => out.push(AgentAction::ProbePaths(probe)),
             Instruction::TellPaths(run) => out.push(AgentAction::TellPaths(run)),
+            Instruction::MoveMemory(block) => self.move_memory(block, out),
             Instruction::Remove(group) => self.remove(group, None, out),
             Instruction::Failed { group, failure } => self.remove(group, Some(failure), out),
+        }
+    }
+
+    /// Moves a block that groups have, unless others are where it is to be.
+    fn move_memory(&mut self, block: MovedBlock, out: &mut Vec<AgentAction>) {
+        let MovedBlock { from, to } = block;
+        let moved = Region { offset: to, ..from };
+        let others = |region: &Region| *region != from && region.length.bytes() > 0;
+        let mut regions = self.held.values().filter_map(|held| held.region).filter(others);
+        if moved.offset + moved.length > self.memory || regions.any(|region| region.overlaps(&moved)) {
+            return;
+        }
+        let mut is_held = false;
+        for region in self.held.values_mut().filter_map(|held| held.region.as_mut()) {
+            if *region == from {
+                (*region, is_held) = (moved, true);
+            }
+        }
+        if is_held {
+            out.push(AgentAction::MoveMemory(block));
         }
     }
 

@@ -465,8 +465,15 @@ impl Manager {
         for part in &plan.switches {
             let name = &names[&part.node];
             let may = |holders: &_| sharers.contains(&(name.clone(), BTreeSet::clone(holders)));
-            let region = self.nodes.take_memory(name, group, part.memory, contending.is_some(), may);
-            regions.insert(name.clone(), region.expect("the caller has asked whether there is room"));
+            let may_move = self.may_move_memory(name);
+            let taken =
+                self.nodes.take_memory(name, group, part.memory, (contending.is_some(), may_move), may);
+            let (region, moved) = taken.expect("the caller has asked whether there is room");
+            out.extend(moved.into_iter().map(|block| Action::Instruct {
+                node: name.clone(),
+                instruction: Instruction::MoveMemory(block),
+            }));
+            regions.insert(name.clone(), region);
         }
         let (members, nodes) = (&wanted.members, &mut self.nodes);
         let name_of = |member| name_of(member, members, &names);

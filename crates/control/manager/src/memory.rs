@@ -1,8 +1,9 @@
 //! A switch's memory (EPIC 6.1): groups' transient buffers, payload and degree, are blocks of it, which the groups' contexts point into.
-//! A block stays where it is for its group's life: free memory in pieces is said to be so in a refusal, and not moved together.
+//! Where free memory is in pieces that are too short, blocks are moved together: their groups' pointers change, and nothing else.
 //! What a group needs for good, its rows in tables and the states of its endpoints, is counted as queue pairs, apart from this.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 use quincunx_collective::GroupId;
 use quincunx_units::ByteCount;
 
@@ -27,6 +28,15 @@ impl Region {
 struct Block {
     units: u64,
     holders: BTreeSet<GroupId>,
+}
+
+/// A block that is moved, with what is in it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct MovedBlock {
+    /// Where it was.
+    pub from: Region,
+    /// Where it begins from now on.
+    pub to: ByteCount,
 }
 
 /// There is no block of that length.
@@ -98,6 +108,28 @@ impl SwitchMemory {
         } else {
             Err(self.shortage(units))
         }
+    }
+
+    /// Moves blocks toward the start of the memory until there is a piece of `length`, if that much is free: what is moved where. In that order
+    /// each comes to a place that no other one has then, but it may be in part its own.
+    pub fn make_room(&mut self, length: ByteCount) -> Vec<MovedBlock> {
+        let units = length.bytes().div_ceil(self.unit);
+        let mut moved = Vec::new();
+        if self.has(length).is_ok() || self.free() < ByteCount::new(units * self.unit) {
+            return moved;
+        }
+        let (mut end, mut has_room) = (0, false);
+        for (offset, block) in core::mem::take(&mut self.blocks) {
+            has_room |= offset - end >= units;
+            let to = if has_room { offset } else { end };
+            if to != offset {
+                let from = self.region(offset, block.units);
+                moved.push(MovedBlock { from, to: ByteCount::new(to * self.unit) });
+            }
+            end = to + block.units;
+            self.blocks.insert(to, block);
+        }
+        moved
     }
 
     /// A block as it was given before: of a manager that has started again.

@@ -116,6 +116,11 @@ impl NodeDescription {
         self.versions.get(design.name()).is_none_or(|version| *version == design.about().version)
     }
 
+    /// Whether its program moves blocks of its memory when it is told to: those that tell versions do.
+    pub fn moves_memory(&self) -> bool {
+        !self.versions.is_empty()
+    }
+
     /// The addresses of its data plane, one a core.
     pub fn addresses(&self) -> impl ExactSizeIterator<Item = IpAddr> + Clone + '_ {
         // Chained iterators do not know their length.

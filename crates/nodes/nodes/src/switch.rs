@@ -61,6 +61,15 @@ struct SwitchMemory<P> {
     is_shared_by_all: bool,
 }
 
+impl<P: Payload> SwitchMemory<P> {
+    /// Moves what is in a block.
+    fn move_block(&mut self, from: Range<usize>, to: Range<usize>) {
+        self.all.lengthen(from.end.max(to.end));
+        self.all.copy_within(to.start, from.clone());
+        self.writers.move_block(from, to.start);
+    }
+}
+
 /// A group's part of the memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct GroupPart {
@@ -352,6 +361,29 @@ impl<P: Payload> Switch<P> {
         Ok(())
     }
 
+    fn move_memory(&mut self, from: MemoryPart, to: ByteCount) -> Result<(), SwitchRejected> {
+        let target = MemoryPart { offset: to, ..from };
+        let in_the_way = |(_, group): &(&GroupId, &InstalledGroup<P>)| {
+            let part = group.memory.memory;
+            part.overlaps(target) && !part.is_in(from)
+        };
+        if let Some((&owner, _)) = self.groups.iter().find(in_the_way) {
+            return Err(SwitchRejected::MemoryInUse { to, owner });
+        }
+        self.memory.move_block(from.bytes(), target.bytes());
+        for (&id, group) in &mut self.groups {
+            let part = &mut group.memory.memory;
+            if part.is_in(from) {
+                part.offset = to + (part.offset - from.offset);
+                if let Some((_, locks)) = &mut group.locks {
+                    locks.move_to(part.offset);
+                    self.recorder.move_to(id, part.offset);
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn remove(&mut self, id: GroupId, out: &mut impl Sink<Self>) -> Result<(), SwitchRejected> {
         if self.mutation == Some(Mutation::StaysWhenRemoved) {
             return Ok(());
@@ -534,6 +566,7 @@ impl<P: Payload> Engine for Switch<P> {
                 self.forwarding.seed(seed);
                 Ok(())
             }
+            SwitchCommand::MoveMemory { from, to } => self.move_memory(from, to),
             SwitchCommand::Remove(id) => self.remove(id, out),
             SwitchCommand::Complete { group, queue_pair, completion } => {
                 self.complete(now, group, (queue_pair, completion), out)
@@ -584,7 +617,11 @@ impl<P: Payload> Engine for Switch<P> {
             let edges = self.groups.get(id).map_or(0, |group| group.edges.len());
             assert!(usize::from(*index) < edges, "what is looked up is an edge of a group that is here");
         }
+        let is_here = |group: GroupId| self.groups.contains_key(&group);
+        assert!(self.memory.writers.groups().all(is_here), "what is stored is a group's that is here");
         for group in self.groups.values() {
+            let end = group.memory.memory.bytes().end;
+            assert!(end <= self.memory.all.length(), "a group's part is in the memory");
             if let Some((_, locks)) = &group.locks {
                 locks.assert_invariants(&self.recorder);
             }

@@ -297,6 +297,8 @@ impl<P: RankPorts> Rank<P> {
                 Instruction::TellTimes(group) => self.tell_times(group),
                 Instruction::ProbePaths(probe) => self.ports.begin_probe(*probe),
                 Instruction::TellPaths(run) => self.ports.tell_paths(run),
+                // It has none.
+                Instruction::MoveMemory(_) => {}
             }
         }
         self.tell_calls(asked);

@@ -216,6 +216,12 @@ fn serve(
                             let &(core, group) = channels.unwrap_or(&(0, of));
                             vec![(core, Task { group, order: Order::TellArrivals { of } })]
                         }
+                        // Each core has bytes of its own for all groups.
+                        Instruction::MoveMemory(block) => {
+                            let task =
+                                |core| (core, Task { group: GroupId(0), order: Order::MoveMemory(block) });
+                            (0..addresses.len()).map(task).collect()
+                        }
                         Instruction::Ready(_) | Instruction::Suspend { .. } | Instruction::Resume { .. } => {
                             continue;
                         }

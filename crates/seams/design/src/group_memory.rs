@@ -2,6 +2,7 @@
 //! switch have.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use core::ops::Range;
 use quincunx_collective::{GroupId, Payload, Reduction};
 
@@ -31,9 +32,31 @@ impl Writers {
         }
     }
 
+    /// What is in a block is moved to where another one begins.
+    pub fn move_block(&mut self, from: Range<usize>, to: usize) {
+        // The first one may begin before the block.
+        let first = self.0.range(..=from.start).next_back().map_or(from.start, |(&start, _)| start);
+        let inside: Vec<_> = self
+            .0
+            .range(first..from.end)
+            .map(|(&start, &(end, group))| (start.max(from.start), end.min(from.end), group))
+            .filter(|(start, end, _)| start < end)
+            .collect();
+        self.forget(from.clone());
+        self.forget(to..to + from.len());
+        for (start, end, group) in inside {
+            self.write(to + (start - from.start)..to + (end - from.start), group);
+        }
+    }
+
     /// Nothing is `group`'s any more.
     pub fn remove(&mut self, group: GroupId) {
         self.0.retain(|_, (_, writer)| *writer != group);
+    }
+
+    /// Who has written what is there.
+    pub fn groups(&self) -> impl Iterator<Item = GroupId> {
+        self.0.values().map(|(_, group)| *group)
     }
 
     /// What is in `range` is nobody's.

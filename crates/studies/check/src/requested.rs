@@ -92,6 +92,9 @@ pub(crate) fn words(header: &Message) -> String {
                     format!("tell what you have called in group {group}")
                 }
                 Instruction::ProbePaths(probe) => format!("probe {} paths", probe.targets.len()),
+                Instruction::MoveMemory(block) => {
+                    format!("move {} at {} to {}", block.from.length, block.from.offset, block.to)
+                }
                 Instruction::TellPaths(_) => "tell what you have counted".to_owned(),
                 Instruction::Failed { group, failure } => format!("group {group} has failed: {failure}"),
             };

@@ -379,6 +379,7 @@ impl Client {
                 AgentAction::TellCalls(group) => Instruction::TellCalls(group),
                 AgentAction::ProbePaths(probe) => Instruction::ProbePaths(probe),
                 AgentAction::TellPaths(run) => Instruction::TellPaths(run),
+                AgentAction::MoveMemory(block) => Instruction::MoveMemory(block),
                 AgentAction::TellTimes(group) => Instruction::TellTimes(group),
                 // The node says that itself, when it is done.
                 AgentAction::Report { report: Report::Removed, .. } => continue,

@@ -70,6 +70,7 @@ impl Coverage {
             Fact::Recreated { .. } => "rank: group made anew",
             Fact::Installed { .. } => "switch: installs",
             Fact::Removed { .. } => "switch: forgets",
+            Fact::Moved { .. } => "switch: moves memory",
             Fact::Serves { records: 0 } => "manager: serves",
             Fact::Serves { .. } => "manager: serves, with groups of before",
             Fact::GroupEnded { .. } => "manager: group fails",

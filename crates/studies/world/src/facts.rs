@@ -1,7 +1,7 @@
 //! What has happened, as far as promises are about it: processes and the world say it, and the checker (`promises.rs`) hears it.
 
 use quincunx_collective::GroupId;
-use quincunx_control::memory::Region;
+use quincunx_control::memory::{MovedBlock, Region};
 use quincunx_wire::QpNumber;
 use std::collections::BTreeSet;
 
@@ -26,6 +26,8 @@ pub(crate) enum Fact {
     Recreated { group: GroupId, rank: u16, first: u64, repeats: bool, reason: String },
     /// A switch has a group in its memory.
     Installed { group: GroupId, region: Region, queue_pairs: BTreeSet<QpNumber> },
+    /// It has moved a block of it.
+    Moved { block: MovedBlock },
     /// It has not any more.
     Removed { group: GroupId },
     /// A manager serves.

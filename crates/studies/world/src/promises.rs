@@ -3,7 +3,7 @@
 use crate::fabric::Place;
 use crate::facts::Fact;
 use quincunx_collective::GroupId;
-use quincunx_control::memory::Region;
+use quincunx_control::memory::{MovedBlock, Region};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::QpNumber;
 use std::collections::{BTreeMap, BTreeSet};
@@ -303,6 +303,24 @@ impl Checker {
                 held.insert(*group, (*region, queue_pairs.clone()));
                 if let Some(other) = clash {
                     let what = format!("{name} has groups {group} and {other} in one place");
+                    self.violate(Promise::GivenOnce, now, what);
+                }
+            }
+            Fact::Moved { block: MovedBlock { from, to } } => {
+                let held = self.memory.entry(place).or_default();
+                let moved = Region { offset: *to, ..*from };
+                let is_inside = |part: &Region| {
+                    part.offset >= from.offset && part.offset + part.length <= from.offset + from.length
+                };
+                let clashes = |(_, (part, _)): &(&GroupId, &(Region, BTreeSet<QpNumber>))| {
+                    part.length.bytes() > 0 && !is_inside(part) && part.overlaps(&moved)
+                };
+                let clash = held.iter().find(clashes).map(|(other, _)| *other);
+                for (part, _) in held.values_mut().filter(|(part, _)| is_inside(part)) {
+                    part.offset = *to + (part.offset - from.offset);
+                }
+                if let Some(other) = clash {
+                    let what = format!("{name} moves memory to where group {other} is");
                     self.violate(Promise::GivenOnce, now, what);
                 }
             }

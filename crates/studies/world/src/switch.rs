@@ -10,7 +10,9 @@ use quincunx_control::memory::Region;
 use quincunx_control::{Instruction, LinkReport, Report};
 use quincunx_design::{AnyDesign, Catalog, FabricKind, GroupContext, Refusal};
 use quincunx_engine::{Engine, Frame};
-use quincunx_nodes::{Mutation, Node, Switch, SwitchCommand, SwitchEvent, SwitchTimer, switch_group};
+use quincunx_nodes::{
+    MemoryPart, Mutation, Node, Switch, SwitchCommand, SwitchEvent, SwitchTimer, switch_group,
+};
 use std::collections::BTreeMap;
 
 /// A rule of a node or of a design that is broken on purpose.
@@ -133,6 +135,13 @@ impl SwitchProcess {
                     out.fact(Fact::Removed { group: channel.group });
                 }
                 self.client.report(group, Report::Removed, out);
+            }
+            Instruction::MoveMemory(block) => {
+                let from = MemoryPart { offset: block.from.offset, length: block.from.length };
+                let command = SwitchCommand::MoveMemory { from, to: block.to };
+                if self.engine.handle_command(out.now, command, &mut self.answers).is_ok() {
+                    out.fact(Fact::Moved { block });
+                }
             }
             Instruction::TellCalls(group) => self.client.report(group, Report::called_nothing(), out),
             _ => {}

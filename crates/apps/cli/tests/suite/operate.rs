@@ -77,7 +77,11 @@ impl ManagedFabric {
                             attachment.reporter().tell_times(group, &record())
                         }
                         Ok(Ok(Instruction::Ready(_) | Instruction::Resume { .. }) | Err(_)) | Err(_) => {}
-                        Ok(Ok(Instruction::ProbePaths(_) | Instruction::TellPaths(_))) => {}
+                        Ok(Ok(
+                            Instruction::ProbePaths(_)
+                            | Instruction::TellPaths(_)
+                            | Instruction::MoveMemory(_),
+                        )) => {}
                     }
                 }
             })

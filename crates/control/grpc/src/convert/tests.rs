@@ -3,6 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 use prost::Message;
+use quincunx_control::memory::{MovedBlock, Region};
 use quincunx_control::{PathTarget, ProbePaths};
 use quincunx_design::Value;
 use quincunx_wire::Psn;
@@ -136,6 +137,10 @@ fn any_instruction() -> impl Strategy<Value = Instruction> {
         any::<u32>().prop_map(|group| Instruction::TellCalls(GroupId(group))),
         any::<u32>().prop_map(|group| Instruction::TellTimes(GroupId(group))),
         any::<u64>().prop_map(Instruction::TellPaths),
+        any::<[u64; 3]>().prop_map(|bytes| {
+            let [offset, length, to] = bytes.map(ByteCount::new);
+            Instruction::MoveMemory(MovedBlock { from: Region { offset, length }, to })
+        }),
         (any::<u64>(), any::<u32>(), proptest::collection::vec(any::<(u32, IpAddr, u8)>(), 0..4)).prop_map(
             |(run, own, targets)| {
                 let target = |(number, address, share)| PathTarget { number, address, share };

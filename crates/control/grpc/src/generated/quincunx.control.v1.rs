@@ -106,7 +106,7 @@ pub struct Region {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Instruction {
-    #[prost(oneof = "instruction::Kind", tags = "6, 3, 4, 5, 7, 8, 9, 10, 11, 12")]
+    #[prost(oneof = "instruction::Kind", tags = "6, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13")]
     pub kind: ::core::option::Option<instruction::Kind>,
 }
 /// Nested message and enum types in `Instruction`.
@@ -143,6 +143,9 @@ pub mod instruction {
         /// Report what was counted.
         #[prost(message, tag = "12")]
         TellPaths(super::TellPaths),
+        /// To a switch: a block of its memory is moved, with the pointers of the groups that have it.
+        #[prost(message, tag = "13")]
+        MoveMemory(super::MoveMemory),
     }
 }
 /// <IP, QP> (EPIC 3.1).
@@ -323,6 +326,17 @@ pub struct PathTarget {
 pub struct TellPaths {
     #[prost(fixed64, tag = "1")]
     pub run: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MoveMemory {
+    /// Where the block was, and how long it is.
+    #[prost(uint64, tag = "1")]
+    pub from_bytes: u64,
+    #[prost(uint64, tag = "2")]
+    pub length_bytes: u64,
+    /// Where it begins from now on.
+    #[prost(uint64, tag = "3")]
+    pub to_bytes: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SuspendGroup {

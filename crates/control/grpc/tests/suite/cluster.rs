@@ -90,7 +90,7 @@ pub(crate) fn group_of(instruction: &Instruction) -> GroupId {
         | Instruction::Suspend { group, .. }
         | Instruction::Resume { group, .. }
         | Instruction::Failed { group, .. } => *group,
-        Instruction::ProbePaths(_) | Instruction::TellPaths(_) => {
+        Instruction::ProbePaths(_) | Instruction::TellPaths(_) | Instruction::MoveMemory(_) => {
             panic!("expected a group's, found {instruction:?}")
         }
     }

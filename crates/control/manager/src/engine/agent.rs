@@ -193,6 +193,8 @@ impl AgentNode {
                     | AgentAction::TellTimes(_)
                     | AgentAction::ProbePaths(_)
                     | AgentAction::TellPaths(_) => {}
+                    // What is in memory is not explored here: the agent has said where it is.
+                    AgentAction::MoveMemory(_) => {}
                     AgentAction::Resume { group, first, .. } => {
                         if let Some(rank) = &mut self.rank {
                             rank.resume(group, first);

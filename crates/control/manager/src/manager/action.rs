@@ -2,7 +2,7 @@
 
 use super::kept::Change;
 use crate::calls::{Call, Standing};
-use crate::memory::Region;
+use crate::memory::{MovedBlock, Region};
 use crate::sequence::Progress;
 use crate::{GroupFailure, GroupSummary, InitGroupError, LockUse};
 use alloc::boxed::Box;
@@ -111,6 +111,8 @@ pub enum Instruction {
     ProbePaths(Box<ProbePaths>),
     /// It tells what it has counted in that run.
     TellPaths(u64),
+    /// To a switch: a block of its memory is moved, with the pointers of the groups that have it. Only their pointers change, at once.
+    MoveMemory(MovedBlock),
     /// Forget the group, then report.
     Remove(GroupId),
     /// The group is over: stop what runs on it with this error, forget it, then report.

@@ -6,6 +6,7 @@ use super::managed::{Ending, ManagedGroup, State};
 use super::nodes::Taken;
 use super::{Manager, Trial};
 use crate::map::Map;
+use crate::memory::Region;
 use crate::mutation::Mutation;
 use crate::{AttachError, Fallback, GroupFailure, InitGroupError, NodeDescription, UnknownGroup};
 use alloc::collections::BTreeSet;
@@ -39,9 +40,9 @@ impl Manager {
             }
             let known = self.groups.get_mut(group).and_then(|entry| entry.away.remove(&name));
             let is_same = known.as_ref().is_some_and(|taken| {
-                taken.region.filter(|region| region.length.bytes() > 0)
-                    == region.filter(|region| region.length.bytes() > 0)
-                    && taken.endpoints == *endpoints
+                // Whether it has been moved as the manager wanted it, the node knows.
+                let length = |region: Option<Region>| region.map_or(0, |region| region.length.bytes());
+                length(taken.region) == length(*region) && taken.endpoints == *endpoints
             });
             let (region, endpoints) = (*region, endpoints.clone());
             let taken = Taken { endpoints, region, leaves: !is_same };

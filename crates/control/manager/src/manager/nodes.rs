@@ -1,9 +1,10 @@
 //! The attached nodes and what is taken of each: queue pairs and switch memory.
 
-use crate::memory::{Region, Shortage, SwitchMemory};
+use crate::memory::{MovedBlock, Region, Shortage, SwitchMemory};
 use crate::{AttachError, Holding, NodeDescription};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::net::IpAddr;
 use quincunx_collective::GroupId;
 use quincunx_units::ByteCount;
@@ -91,6 +92,10 @@ impl Nodes {
         &self.nodes[name].memory
     }
 
+    pub(super) fn moves_memory(&self, name: &str) -> bool {
+        self.nodes[name].description.moves_memory()
+    }
+
     pub(super) fn drains(&self, name: &str) -> bool {
         self.nodes[name].drains
     }
@@ -148,24 +153,35 @@ impl Nodes {
     }
 
     /// Memory for the group: a block of its own, or a place in one whose holders `may` use it by turns with this group. If the group
-    /// `prefers_own`, it shares only what it cannot have alone.
+    /// `prefers_own`, it shares only what it cannot have alone. And what is moved to make room for it.
     pub(super) fn take_memory(
         &mut self,
         name: &str,
         group: GroupId,
         length: ByteCount,
-        prefers_own: bool,
+        (prefers_own, may_move): (bool, bool),
         may: impl Fn(&BTreeSet<GroupId>) -> bool,
-    ) -> Result<Region, Shortage> {
+    ) -> Result<(Region, Vec<MovedBlock>), Shortage> {
         let node = self.nodes.get_mut(name).expect("an attached node");
         let has_own = prefers_own && node.memory.has(length).is_ok();
         let shared = if has_own { None } else { node.memory.share(group, length, may) };
+        let mut moved = Vec::new();
         let region = match shared {
             Some(region) => region,
-            None => node.memory.take(group, length)?,
+            None => {
+                if may_move {
+                    moved = node.memory.make_room(length);
+                }
+                for region in node.taken.values_mut().filter_map(|taken| taken.region.as_mut()) {
+                    if let Some(block) = moved.iter().find(|block| block.from == *region) {
+                        region.offset = block.to;
+                    }
+                }
+                node.memory.take(group, length)?
+            }
         };
         node.taken.entry(group).or_default().region = Some(region);
-        Ok(region)
+        Ok((region, moved))
     }
 
     /// What the group holds of a node, if that is attached.

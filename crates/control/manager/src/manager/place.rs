@@ -268,6 +268,9 @@ impl Manager {
     ) -> Result<(), Fallback> {
         let memory = self.nodes.memory(switch);
         let Err(shortage) = memory.has(needed) else { return Ok(()) };
+        if shortage.free >= shortage.needed && self.may_move_memory(switch) {
+            return Ok(());
+        }
         let shares = memory.regions().any(|(region, holders)| {
             region.length >= shortage.needed && self.may_share(planned, wanted, holders)
         });
@@ -284,6 +287,11 @@ impl Manager {
                 None => "none".into(),
             }),
         })
+    }
+
+    /// Whether blocks of a switch's memory may be moved together: not those that somebody may be about to lock.
+    pub(super) fn may_move_memory(&self, switch: &str) -> bool {
+        self.config.policy.sharing() != Sharing::Locks && self.nodes.moves_memory(switch)
     }
 
     /// Whether a group may use a block by turns with its holders: groups that lock it, or groups of one job in phases of their own, which

@@ -2,6 +2,7 @@
 
 use crate::site::{Site, request, switch};
 use quincunx_collective::GroupId;
+use quincunx_control::memory::{MovedBlock, Region};
 use quincunx_control::{Agent, AgentAction, GroupFailure, Instruction, NodeDescription, Report};
 use quincunx_design::GroupContext;
 use quincunx_units::ByteCount;
@@ -64,6 +65,30 @@ fn what_it_has_it_says_when_it_attaches_again() {
     }
     say(&mut agent, Instruction::Remove(contexts[0].group));
     assert_eq!(agent.held(), held[1..]);
+}
+
+#[test]
+fn a_block_is_moved_with_all_that_have_it_unless_another_one_is_there() {
+    let contexts = contexts(2);
+    let mut agent = agent();
+    contexts.iter().for_each(|context| install(&mut agent, context));
+    let [first, second] = [0, 1].map(|of| agent.held()[of].region.unwrap());
+    let moved = |from, to| Instruction::MoveMemory(MovedBlock { from, to });
+    let nowhere = [
+        (second, first.offset + ByteCount::new(1)),
+        (first, ByteCount::new(1 << 20)),
+        (Region { length: first.length - ByteCount::new(1), ..first }, second.offset + second.length),
+    ];
+    for (from, to) in nowhere {
+        assert_eq!(say(&mut agent, moved(from, to)), [], "{from:?} to {to}");
+    }
+    let free = second.offset + second.length;
+    let block = MovedBlock { from: first, to: free };
+    assert_eq!(say(&mut agent, moved(first, free)), [AgentAction::MoveMemory(block)]);
+    let block = MovedBlock { from: second, to: first.offset };
+    assert_eq!(say(&mut agent, moved(second, first.offset)), [AgentAction::MoveMemory(block)]);
+    let now = [0, 1].map(|of| agent.held()[of].region.unwrap());
+    assert_eq!(now, [Region { offset: free, ..first }, Region { offset: first.offset, ..second }]);
 }
 
 #[test]

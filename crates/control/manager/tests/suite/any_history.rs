@@ -113,8 +113,9 @@ impl Observer {
             | Instruction::Resume { .. }
             | Instruction::TellTimes(_)
             | Instruction::ProbePaths(_)
+            | Instruction::MoveMemory(_)
             | Instruction::TellPaths(_) => {
-                prop_assert!(false, "nothing is made anew here, and nobody asks: {}", seen);
+                prop_assert!(false, "nothing is made anew or moved here, and nobody asks: {}", seen);
             }
             Instruction::TellCalls(group) => {
                 prop_assert_eq!(self.installed.get(&(node, group)), Some(&true), "{}", seen);

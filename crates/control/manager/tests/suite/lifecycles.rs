@@ -4,11 +4,11 @@
 
 use crate::site::{config, host, request, set, switch};
 use quincunx_collective::GroupId;
-use quincunx_control::memory::Region;
+use quincunx_control::memory::{MovedBlock, Region};
 use quincunx_control::{
     Action, Instruction, Manager, ManagerConfig, ManagerTimer, NodeDescription, Progress, Report, RequestId,
 };
-use quincunx_design::GroupContext;
+use quincunx_design::{FabricKind, GroupContext};
 use quincunx_designs::CATALOG;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -17,7 +17,8 @@ const HOSTS: usize = 5;
 const LIFECYCLES: usize = 10_000;
 
 fn description(number: usize) -> NodeDescription {
-    if number < SWITCHES { switch(number as u8) } else { host((number - SWITCHES) as u8) }
+    let epic = || ["epic-1", "epic-2", "epic-3"].map(|name| CATALOG.find(name, FabricKind::Tree).unwrap());
+    if number < SWITCHES { switch(number as u8).offering(epic()) } else { host((number - SWITCHES) as u8) }
 }
 
 /// Xorshift: the same numbers in every run.
@@ -51,6 +52,7 @@ struct World {
     living: BTreeSet<GroupId>,
     begun: usize,
     made_anew: usize,
+    moves: usize,
 }
 
 impl World {
@@ -64,6 +66,7 @@ impl World {
             living: BTreeSet::new(),
             begun: 0,
             made_anew: 0,
+            moves: 0,
         };
         (0..SWITCHES + HOSTS).for_each(|number| world.start(number));
         world
@@ -166,6 +169,19 @@ impl World {
                 let complete = 6 + random.below(2) as u64;
                 (group, Report::Suspended(Progress { complete, repeats_from: complete }))
             }
+            Instruction::MoveMemory(MovedBlock { from, to }) => {
+                let moved = Region { offset: to, ..from };
+                let own = node.held.iter().find(|(_, region)| **region == from).map(|(group, _)| *group);
+                let clash =
+                    node.held.iter().find(|(group, region)| Some(**group) != own && region.overlaps(&moved));
+                assert_eq!(clash, None, "{from:?} of {name} is moved to {to}, which is taken");
+                // Its group may be over.
+                if let Some(own) = own {
+                    node.held.insert(own, moved);
+                    self.moves += 1;
+                }
+                return;
+            }
             Instruction::TellCalls(_)
             | Instruction::TellTimes(_)
             | Instruction::ProbePaths(_)
@@ -195,7 +211,9 @@ impl World {
                 let has = given.get(group);
                 // A host has no memory to give.
                 assert!(has.is_some(), "{name} has group {group}, and the manager takes that for free");
-                if name.starts_with('s') {
+                // Where what is to be moved is, it says itself when it has moved it.
+                let moves = |word: &Instruction| matches!(word, Instruction::MoveMemory(_));
+                if name.starts_with('s') && !node.unread.iter().any(moves) {
                     assert_eq!(has, Some(region), "{name} and the manager disagree on group {group}");
                 }
             }
@@ -264,6 +282,7 @@ fn ten_thousand_lives_with_kills_at_random_moments_leak_nothing_and_hang_nobody(
     }
     assert!(world.manager.is_idle());
     assert!(world.made_anew > 200, "only {} groups were made anew", world.made_anew);
+    assert!(world.moves > 50, "only {} blocks were moved", world.moves);
     for number in 0..SWITCHES + HOSTS {
         let name = description(number).name;
         assert_eq!(world.manager.holdings(&name), [], "{name} is not free");

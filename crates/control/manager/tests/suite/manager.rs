@@ -2,6 +2,7 @@
 
 use crate::site::{Site, config, host, on_mesh, request, set, switch, told, tree};
 use quincunx_collective::GroupId;
+use quincunx_control::memory::{MovedBlock, Region};
 use quincunx_control::{
     Action, AttachError, Change, Encapsulation, Fallback, GroupState, InitGroupError, Instruction,
     ManagerConfig, ManagerTimer, NodeDescription, Report, ReportError, RequestId, Role, UnknownGroup,
@@ -306,6 +307,41 @@ fn memory_is_shared_among_groups_until_it_is_full() {
     site.remove(first);
     let fourth = site.init(&wanted);
     assert_eq!(site.summary(fourth).fallback, None);
+}
+
+#[test]
+fn memory_in_pieces_is_moved_together_where_the_switch_can() {
+    for can_move in [true, false] {
+        let mut site = Site::new(0, 2);
+        let mut small = switch(0);
+        small.memory = ByteCount::new(4 * 16 * (1024 + 4));
+        let epic = CATALOG.find("epic-2", FabricKind::Tree).unwrap();
+        site.attach(if can_move { small.offering([epic]) } else { small });
+        let wanted = request(2, "epic-2");
+        let groups = [(); 4].map(|()| site.init(&wanted));
+        site.remove(groups[0]);
+        site.remove(groups[2]);
+        let mut twice = request(2, "epic-2");
+        let window = twice.settings.value("group.window").unwrap().as_u64().unwrap();
+        set(&mut twice, "group.window", 2 * window);
+        let told = site.begin(&twice).unwrap();
+        let of_switch: Vec<_> = told
+            .iter()
+            .filter(|(node, _)| node == "s0")
+            .map(|(_, instruction)| instruction.clone())
+            .collect();
+        if !can_move {
+            assert!(of_switch.is_empty(), "it runs among the hosts: {of_switch:?}");
+            continue;
+        }
+        let block = ByteCount::new(16 * (1024 + 4));
+        let from = Region { offset: block, length: block };
+        let [Instruction::MoveMemory(moved), Instruction::Install(context)] = of_switch.as_slice() else {
+            panic!("{of_switch:?}")
+        };
+        assert_eq!(*moved, MovedBlock { from, to: ByteCount::new(0) });
+        assert_eq!((context.memory_offset, context.memory), (block, block * 2));
+    }
 }
 
 #[test]

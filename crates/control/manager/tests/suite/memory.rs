@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use quincunx_collective::GroupId;
-use quincunx_control::memory::{Region, Shortage, SwitchMemory};
+use quincunx_control::memory::{MovedBlock, Region, Shortage, SwitchMemory};
 use quincunx_units::ByteCount;
 use std::collections::BTreeMap;
 
@@ -40,6 +40,28 @@ fn what_is_free_but_in_pieces_is_said_so() {
 }
 
 #[test]
+fn blocks_are_moved_together_as_far_as_it_takes_and_no_further() {
+    let mut memory = SwitchMemory::new(bytes(80), bytes(10));
+    for group in 1..=8 {
+        memory.take(GroupId(group), bytes(10)).unwrap();
+    }
+    for group in [1, 3, 7] {
+        memory.release(GroupId(group));
+    }
+    assert_eq!(memory.make_room(bytes(10)), [], "there is a piece");
+    assert_eq!(memory.make_room(bytes(31)), [], "there is not as much");
+    let moved = [(10, 0)].map(|(from, to)| MovedBlock { from: region(from, 10), to: bytes(to) });
+    assert_eq!(memory.make_room(bytes(20)), moved);
+    assert_eq!(memory.region_of(GroupId(4)), Some(region(30, 10)));
+    assert_eq!(memory.take(GroupId(9), bytes(20)), Ok(region(10, 20)));
+    memory.release(GroupId(9));
+    let moved =
+        [(30, 10), (40, 20), (50, 30)].map(|(from, to)| MovedBlock { from: region(from, 10), to: bytes(to) });
+    assert_eq!(memory.make_room(bytes(30)), moved);
+    assert_eq!(memory.take(GroupId(10), bytes(30)), Ok(region(40, 30)));
+}
+
+#[test]
 fn a_block_that_groups_have_by_turns_is_free_when_the_last_has_left_it() {
     let mut memory = SwitchMemory::new(bytes(20), bytes(1));
     let block = memory.take(GroupId(1), bytes(15)).unwrap();
@@ -67,6 +89,7 @@ fn a_block_comes_back_where_it_was_and_nowhere_else() {
 enum Step {
     Take(u32, u64),
     Share(u32, u64),
+    MakeRoom(u64),
     Release(u32),
 }
 
@@ -78,6 +101,7 @@ proptest! {
         steps in prop::collection::vec(prop_oneof![
             4 => (1u32..20, 0u64..30).prop_map(|(group, length)| Step::Take(group, length)),
             1 => (1u32..20, 1u64..30).prop_map(|(group, length)| Step::Share(group, length)),
+            1 => (0u64..30).prop_map(Step::MakeRoom),
             3 => (1u32..20).prop_map(Step::Release),
         ], 0..60),
     ) {
@@ -101,6 +125,22 @@ proptest! {
                         prop_assert!(region.length >= bytes(length));
                         held.insert(group, length);
                     }
+                }
+                Step::MakeRoom(length) => {
+                    let before: Vec<_> = memory.regions().map(|(region, holders)| (region, holders.clone())).collect();
+                    let mut places: Vec<Region> = before.iter().map(|(region, _)| *region).collect();
+                    let free = memory.free();
+                    for MovedBlock { from, to } in memory.make_room(bytes(length)) {
+                        let to = Region { offset: to, ..from };
+                        let own = places.iter().position(|place| *place == from).expect("it is a block");
+                        places[own] = to;
+                        let clash = places.iter().enumerate().find(|(other, place)| *other != own && place.overlaps(&to));
+                        prop_assert_eq!(clash, None, "{:?} is moved over another block", from);
+                    }
+                    let holders = before.into_iter().map(|(_, holders)| holders);
+                    let after: Vec<_> = memory.regions().map(|(region, holders)| (region, holders.clone())).collect();
+                    prop_assert_eq!(after, places.into_iter().zip(holders).collect::<Vec<_>>());
+                    prop_assert_eq!(memory.has(bytes(length)).is_ok(), free >= bytes(length.div_ceil(unit) * unit));
                 }
                 Step::Release(group) => {
                     held.remove(&group);

@@ -71,6 +71,13 @@ impl Recorder {
         }
     }
 
+    /// What the group may have locked is somewhere else from now on.
+    pub fn move_to(&mut self, group: GroupId, offset: ByteCount) {
+        if let Some(lock) = self.locks.get_mut(&group) {
+            lock.offset = offset;
+        }
+    }
+
     /// The group has nothing locked any more; `used` says whether it has run in the tree meanwhile.
     pub fn release(&mut self, group: GroupId, used: bool) {
         let Some(lock) = self.locks.remove(&group).filter(|_| !used) else { return };

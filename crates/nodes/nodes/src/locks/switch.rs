@@ -55,6 +55,11 @@ impl LockSwitch {
         Self { group, offset, length, edges, number: Number::FIRST, phase, next: BTreeSet::new(), last: None }
     }
 
+    /// Its buffers are somewhere else from now on.
+    pub fn move_to(&mut self, offset: ByteCount) {
+        self.offset = offset;
+    }
+
     /// Which invocation it is at.
     pub const fn number(&self) -> Number {
         self.number

@@ -43,6 +43,11 @@ pub struct MemoryPart {
 }
 
 impl MemoryPart {
+    /// Whether all of it is in another one.
+    pub(super) fn is_in(self, other: Self) -> bool {
+        other.offset <= self.offset && self.offset + self.length <= other.offset + other.length
+    }
+
     /// Which bytes it is.
     pub(super) fn bytes(self) -> Range<usize> {
         let [start, end] = [self.offset, self.offset + self.length].map(|place| place.bytes() as usize);
@@ -70,6 +75,13 @@ pub struct SwitchLocks {
 pub enum SwitchCommand<P: Payload> {
     /// Joins a group.
     Install(Box<SwitchGroup<P>>),
+    /// Moves a block of the memory with what is in it, and the pointers of the groups whose parts are in it (EPIC 6.1). Nothing else of them changes.
+    MoveMemory {
+        /// The block.
+        from: MemoryPart,
+        /// Where it begins from now on. It may be in part where it was.
+        to: ByteCount,
+    },
     /// Removes a group; its packets are foreign from now on.
     Remove(GroupId),
     /// Sends on what is for `destination` and comes to this switch, from now on through `ports`. What comes from there is to come by them.
@@ -144,6 +156,14 @@ pub enum SwitchRejected {
         needed: ByteCount,
         /// What it was given.
         given: ByteCount,
+    },
+    /// Memory cannot be moved to where another group's is.
+    #[error("expected free memory at {to}, found group {owner:?} there; move that one first")]
+    MemoryInUse {
+        /// Where it was to begin.
+        to: ByteCount,
+        /// Who has some of it.
+        owner: GroupId,
     },
     /// A queue pair is taken.
     #[error("expected free queue pair numbers, found {0:?} in use; give each edge its own")]

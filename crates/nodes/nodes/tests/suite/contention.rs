@@ -16,8 +16,8 @@ use quincunx_engine::{Engine, Frame, PortId, Sink, Terms};
 use quincunx_epic::{EPIC_1, EPIC_2, EPIC_3};
 use quincunx_fabric::IncTree;
 use quincunx_nodes::{
-    Host, HostCommand, HostEvent, HostRejected, Mutation, NodeDrop, Switch, SwitchCommand, Ways,
-    contended_host_group, host_group, switch_group,
+    Host, HostCommand, HostEvent, HostRejected, MemoryPart, Mutation, NodeDrop, Switch, SwitchCommand,
+    SwitchRejected, Ways, contended_host_group, host_group, switch_group,
 };
 use quincunx_ring::RING;
 use quincunx_units::{ByteCount, Duration, Instant};
@@ -181,14 +181,7 @@ impl Net {
 
     /// Groups that trust each other to use it by turns.
     fn by_turns(design: &'static dyn AnyDesign, seed: u64, faults: u64) -> Self {
-        Self::with(design, seed, faults, |context| {
-            context.contention = None;
-            for (key, value) in
-                [("group.retry_timeout", "100us".into()), ("group.retry_count", Value::from(3))]
-            {
-                design.set(&mut context.settings, key, &value).unwrap();
-            }
-        })
+        Self::with(design, seed, faults, |context| trust(design, context, 3))
     }
 
     fn with(
@@ -224,29 +217,39 @@ impl Net {
         for group in [1, 2] {
             for (member, mut context) in contexts(design, group) {
                 change(&mut context);
-                let first = (group as u16 - 1) * 2;
-                match member {
-                    Member::Switch(_) => {
-                        let port = |connection: &ConnectionContext| match &connection.peer {
-                            Peer::Rank(rank) => PortId(first + rank.0),
-                            Peer::Switch(_) => unreachable!("it is alone"),
-                        };
-                        let group = switch_group(design, &context, None, port).unwrap();
-                        net.command_switch(SwitchCommand::Install(Box::new(group)));
-                    }
-                    Member::Rank(rank) => {
-                        let group = match &context.contention {
-                            Some(_) => contended_host_group(design, &RING, &context, |_| PortId(0)),
-                            None => host_group(design, &context, None, |_| PortId(0)),
-                        };
-                        let group = group.unwrap();
-                        let host = usize::from(first + rank.0);
-                        net.command(host, HostCommand::Install(Box::new(group))).unwrap();
-                    }
-                }
+                net.install(design, group, member, &context);
             }
         }
         net
+    }
+
+    /// A member of a group, 1 or 2, hears what it has to know.
+    fn install(
+        &mut self,
+        design: &'static dyn AnyDesign,
+        group: u32,
+        member: Member,
+        context: &GroupContext,
+    ) {
+        let first = (group as u16 - 1) * 2;
+        match member {
+            Member::Switch(_) => {
+                let port = |connection: &ConnectionContext| match &connection.peer {
+                    Peer::Rank(rank) => PortId(first + rank.0),
+                    Peer::Switch(_) => unreachable!("it is alone"),
+                };
+                let group = switch_group(design, context, None, port).unwrap();
+                self.command_switch(SwitchCommand::Install(Box::new(group)));
+            }
+            Member::Rank(rank) => {
+                let group = match &context.contention {
+                    Some(_) => contended_host_group(design, &RING, context, |_| PortId(0)),
+                    None => host_group(design, context, None, |_| PortId(0)),
+                };
+                let install = HostCommand::Install(Box::new(group.unwrap()));
+                self.command(usize::from(first + rank.0), install).unwrap();
+            }
+        }
     }
 
     fn command_switch(&mut self, command: SwitchCommand<Numbers>) {
@@ -359,6 +362,11 @@ impl Net {
 
     /// How many of the results are wrong. All end well.
     fn run_to_wrong(&mut self, times: i32) -> usize {
+        self.run_and(times, |_| {})
+    }
+
+    /// The same, and after each event something else happens.
+    fn run_and(&mut self, times: i32, mut act: impl FnMut(&mut Self)) -> usize {
         let mut wrong = 0;
         let mut done = [0; 4];
         for host in 0..4 {
@@ -366,6 +374,7 @@ impl Net {
         }
         while done.iter().any(|&done| done < times) {
             assert!(self.turn(), "all are waiting for something, and nothing is on its way: {done:?}");
+            act(self);
             for (host, event) in std::mem::take(&mut self.finished) {
                 let HostEvent::Finished { group, outcome, output, .. } = event else {
                     panic!("host {host} says {event:?}")
@@ -405,6 +414,14 @@ impl Net {
 
     fn ways(&self, host: usize) -> Ways {
         self.hosts[host].engine.ways(GroupId(host as u32 / 2 + 1)).unwrap()
+    }
+}
+
+/// Has a group use memory by turns without a lock, with senders that give up after so many tries.
+fn trust(design: &'static dyn AnyDesign, context: &mut GroupContext, retry_count: u64) {
+    context.contention = None;
+    for (key, value) in [("group.retry_timeout", "100us".into()), ("group.retry_count", retry_count.into())] {
+        design.set(&mut context.settings, key, &value).unwrap();
     }
 }
 
@@ -494,6 +511,98 @@ fn groups_that_use_memory_at_once_against_their_word_hear_an_error_and_never_a_w
         let all = 4 * 60;
         assert!((1..all).contains(&done), "{}: {done} of {all} ranks have a result", design.name());
         assert!(taken > 0, "{}", design.name());
+    }
+}
+
+#[test]
+fn a_group_has_what_it_has_stored_when_another_one_comes_to_its_part() {
+    for (turns, design) in (0..40).flat_map(|turns| STORING.map(|design| (turns, design))) {
+        let mut net = Net::by_turns(design, 1, 0);
+        net.command_switch(SwitchCommand::Remove(GroupId(2)));
+        for host in [0, 1] {
+            net.begin(host, host as i32 + 1);
+        }
+        for _ in 0..turns {
+            net.turn();
+        }
+        for (member, mut context) in contexts(design, 2) {
+            trust(design, &mut context, 3);
+            if let Member::Switch(_) = member {
+                net.install(design, 2, member, &context);
+            }
+        }
+        assert_eq!((net.settle(), net.taken), (2, 0), "{} after {turns} events", design.name());
+    }
+}
+
+#[test]
+fn a_mode_iii_switch_gives_a_group_up_whose_sums_are_another_ones() {
+    let given_up = (0..40).any(|seed| {
+        let mut net = Net::with(&EPIC_3, seed, 4, |context| trust(&EPIC_3, context, 1000));
+        for host in 0..4 {
+            net.begin(host, host as i32 + 1);
+        }
+        while net.taken == 0 && net.turn() {}
+        assert_eq!(net.unreachable > 0, net.taken > 0, "seed {seed}");
+        net.taken > 0
+    });
+    assert!(given_up);
+}
+
+#[test]
+fn pointers_move_under_collectives_with_what_is_stored() {
+    for (seed, design) in (0..20).flat_map(|seed| DESIGNS.map(|design| (seed, design))) {
+        let length = contexts(design, 1)[0].1.memory;
+        // Alone in a part each, or with locks in one.
+        for locked in [false, true] {
+            let mut net = Net::with(design, seed, 4, |context| {
+                if !locked {
+                    trust(design, context, 60);
+                    context.memory_offset = length * u64::from(context.group.0 - 1);
+                }
+            });
+            let mut at = if locked { vec![ByteCount::new(0)] } else { vec![ByteCount::new(0), length] };
+            let mut moved = 0;
+            let wrong = net.run_and(6, |net| {
+                if net.draw(4) > 0 {
+                    return;
+                }
+                let of = net.draw(at.len() as u64) as usize;
+                let to = ByteCount::new(4 * net.draw(length.bytes()));
+                let from = MemoryPart { offset: at[of], length };
+                let is_free = at
+                    .iter()
+                    .enumerate()
+                    .all(|(other, place)| other == of || to + length <= *place || *place + length <= to);
+                let now = net.now;
+                let command = SwitchCommand::MoveMemory { from, to };
+                let mut result = Ok(());
+                net.switch.step(now, |switch, did| result = switch.handle_command(now, command, did));
+                assert_eq!(result.is_ok(), is_free, "seed {seed}: {from:?} to {to}");
+                if is_free {
+                    at[of] = to;
+                    moved += 1;
+                }
+            });
+            assert_eq!((wrong, net.taken, net.unreachable), (0, 0, 0), "{} seed {seed}", design.name());
+            assert!(moved > 10, "{moved}");
+        }
+    }
+}
+
+#[test]
+fn a_group_with_a_shorter_part_than_it_takes_is_refused() {
+    for design in STORING {
+        let Ok(mut switch) = Switch::<Numbers>::new(());
+        let (_, mut context) = contexts(design, 1).swap_remove(0);
+        trust(design, &mut context, 3);
+        let mut group = switch_group(design, &context, None, |_| PortId(0)).unwrap();
+        let needed = context.memory;
+        let given = needed - ByteCount::new(1);
+        group.memory.length = given;
+        let install = SwitchCommand::Install(Box::new(group));
+        let refused = switch.handle_command(Instant::ZERO, install, &mut Did::default());
+        assert_eq!(refused, Err(SwitchRejected::TooLittleMemory { needed, given }), "{}", design.name());
     }
 }
 

@@ -2,12 +2,13 @@
 //! another core's.
 
 use quincunx_collective::GroupId;
+use quincunx_control::memory::MovedBlock;
 use quincunx_control::{LockUse, ProbePaths, Report};
 use quincunx_control_grpc::{NodePaths, Reporter};
 use quincunx_design::{Catalog, GroupContext, Refusal};
 use quincunx_driver_net::{TransportOptions, Waker};
 use quincunx_nodes::locks::{LockCounts, Recorder};
-use quincunx_nodes::{SwitchCommand, SwitchEvent};
+use quincunx_nodes::{MemoryPart, SwitchCommand, SwitchEvent};
 use quincunx_units::ByteCount;
 use quincunx_wire::QpNumber;
 use std::collections::BTreeMap;
@@ -192,6 +193,14 @@ impl<'a> Core<'a> {
         let (tally, refused) = match order {
             Order::TellArrivals { of } => {
                 to_manager.reporter.tell_arrivals(of, self.arrivals.of(group));
+                return Ok(());
+            }
+            Order::MoveMemory(MovedBlock { from, to }) => {
+                let from = MemoryPart { offset: from.offset, length: from.length };
+                let moved = self.node.command(SwitchCommand::MoveMemory { from, to });
+                if let Err(rejected) = moved {
+                    tracing::warn!(reason = %rejected, "memory not moved");
+                }
                 return Ok(());
             }
             Order::Install(context, tally) => {

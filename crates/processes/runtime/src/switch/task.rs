@@ -2,12 +2,13 @@
 
 use quincunx_collective::GroupId;
 use quincunx_control::Report;
+use quincunx_control::memory::MovedBlock;
 use quincunx_design::{GroupContext, Refusal};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a core is to do.
 pub(super) struct Task {
-    /// With which group, or channel of one, as the engine calls it.
+    /// With which group, or channel of one, as the engine calls it; none in particular where all of a block move.
     pub(super) group: GroupId,
     pub(super) order: Order,
 }
@@ -16,6 +17,7 @@ pub(super) struct Task {
 pub(super) enum Order {
     Install(Box<GroupContext>, Arc<Tally>),
     Remove(Arc<Tally>),
+    MoveMemory(MovedBlock),
     /// Tells whoever asks when contributions came.
     TellArrivals {
         /// The group, as the manager calls it.

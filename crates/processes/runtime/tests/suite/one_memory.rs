@@ -10,8 +10,8 @@ use quincunx_driver_net::NodeOptions;
 use quincunx_engine::verbs::Outcome;
 use quincunx_engine::{Engine, Terms};
 use quincunx_fabric::{IncTree, TreeNodeId};
-use quincunx_nodes::{HostCommand, HostEvent, Mutation, Switch};
-use quincunx_units::Duration;
+use quincunx_nodes::{HostCommand, HostEvent, MemoryPart, Mutation, Switch, SwitchCommand};
+use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::{Psn, RoceHeader};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -69,17 +69,32 @@ fn run_both(node: &mut HostNode, rank: Rank, limit: Duration) -> Results {
 }
 
 /// Answers peers until all ranks are done.
-fn serve<E: Engine<Header = RoceHeader, Payload = Numbers>>(node: &mut UdpNode<E>, unfinished: &AtomicUsize) {
+fn serve<E: Engine<Header = RoceHeader, Payload = Numbers>>(
+    node: &mut UdpNode<E>,
+    unfinished: &AtomicUsize,
+    mut act: impl FnMut(&mut UdpNode<E>),
+) {
     while unfinished.load(Ordering::Relaxed) > 0 {
         node.turn(Duration::from_millis(1)).unwrap();
+        act(node);
     }
 }
 
 /// Two ranks run an AllReduce in two groups at once, at a switch that is made so.
 fn run(
     design: &str,
+    limits: (u64, Duration),
+    switch: impl Fn(&[StaticGroup], TreeNodeId, NodeOptions) -> SwitchNode,
+) -> Results {
+    run_with(design, limits, switch, |_| {})
+}
+
+/// The same, and something is done to the switch again and again.
+fn run_with(
+    design: &str,
     (retry_count, limit): (u64, Duration),
     switch: impl Fn(&[StaticGroup], TreeNodeId, NodeOptions) -> SwitchNode,
+    act: impl FnMut(&mut SwitchNode) + Send,
 ) -> Results {
     let tree = IncTree::from_shape(&"star-2".parse().unwrap());
     let parameters = [
@@ -96,12 +111,12 @@ fn run(
         .map(|rank| (common::host(groups, address(tree.leaf(rank).0), rank, options.clone()), rank));
     let unfinished = &AtomicUsize::new(hosts.len());
     thread::scope(|scope| {
-        scope.spawn(|| serve(&mut switch, unfinished));
+        scope.spawn(|| serve(&mut switch, unfinished, act));
         let ranks = hosts.map(|(mut node, rank)| {
             scope.spawn(move || {
                 let results = run_both(&mut node, rank, limit);
                 unfinished.fetch_sub(1, Ordering::Relaxed);
-                serve(&mut node, unfinished);
+                serve(&mut node, unfinished, |_| {});
                 results
             })
         });
@@ -119,6 +134,26 @@ fn two_groups_in_parts_of_one_memory_are_right() {
     let _alone = common::alone();
     for design in STORING {
         assert_eq!(run(design, (1000, LIMIT), common::switch), ALL, "{design}");
+    }
+}
+
+#[test]
+fn memory_moves_under_collectives() {
+    let _alone = common::alone();
+    for design in STORING {
+        let mut moves = 0;
+        let results = run_with(design, (1000, LIMIT), common::switch, |switch| {
+            // The first group's part, or the other's, to and fro behind both.
+            let length = ByteCount::new(switch.engine().buffer_bytes() as u64 / 2);
+            let (of, is_back) = (moves / 2 % 2, moves % 2 == 1);
+            let [own, away] = [length * of, length * 2];
+            let (offset, to) = if is_back { (away, own) } else { (own, away) };
+            let from = MemoryPart { offset, length };
+            switch.command(SwitchCommand::MoveMemory { from, to }).unwrap();
+            moves += 1;
+        });
+        assert_eq!(results, ALL, "{design}");
+        assert!(moves > 5, "{design}: {moves} moves");
     }
 }
 

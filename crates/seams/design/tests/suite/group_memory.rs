@@ -119,6 +119,32 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn what_is_moved_is_whose_it_was(
+        writes in prop::collection::vec((0..64_usize, 1..16_usize, 0..3_u32), 0..12),
+        (start, length, to) in (0..48_usize, 0..16_usize, 0..48_usize),
+    ) {
+        let mut writers = Writers::default();
+        let mut expected = [None; 80];
+        for (start, length, group) in writes {
+            writers.write(start..start + length, GroupId(group));
+            expected[start..start + length].fill(Some(group));
+        }
+        writers.move_block(start..start + length, to);
+        let before = expected;
+        expected[start..start + length].fill(None);
+        expected[to..to + length].copy_from_slice(&before[start..start + length]);
+        let mut memory = Numbers::zeroed(80);
+        for (byte, owner) in expected.into_iter().enumerate() {
+            for group in 0..3 {
+                let own = GroupMemory::whole(&mut memory).by_turns(GroupId(group), &mut writers);
+                prop_assert_eq!(own.stored(byte..byte + 1).is_some(), owner == Some(group), "byte {}", byte);
+            }
+        }
+    }
+}
+
 #[test]
 fn what_a_group_has_stored_before_another_one_came_is_still_its_own() {
     let (mut memory, mut writers) = (Numbers::zeroed(ALL), Writers::default());
