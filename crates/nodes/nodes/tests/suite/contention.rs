@@ -563,10 +563,7 @@ fn pointers_move_under_collectives_with_what_is_stored() {
             });
             let mut at = if locked { vec![ByteCount::new(0)] } else { vec![ByteCount::new(0), length] };
             let mut moved = 0;
-            let wrong = net.run_and(6, |net| {
-                if net.draw(4) > 0 {
-                    return;
-                }
+            let mut now_and_then = |net: &mut Net| {
                 let of = net.draw(at.len() as u64) as usize;
                 let to = ByteCount::new(4 * net.draw(length.bytes()));
                 let from = MemoryPart { offset: at[of], length };
@@ -582,6 +579,11 @@ fn pointers_move_under_collectives_with_what_is_stored() {
                 if is_free {
                     at[of] = to;
                     moved += 1;
+                }
+            };
+            let wrong = net.run_and(6, |net| {
+                if net.draw(4) == 0 {
+                    now_and_then(net);
                 }
             });
             assert_eq!((wrong, net.taken, net.unreachable), (0, 0, 0), "{} seed {seed}", design.name());
