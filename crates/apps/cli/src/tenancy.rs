@@ -3,7 +3,7 @@
 use clap::Args;
 use quincunx_design::Catalog;
 use quincunx_flows::{
-    Cluster, JobOutcome, Stopped, TenancyError, TenancyMeasurement, TenancyRequest, Usage, Used,
+    Cluster, Failed, JobOutcome, Stopped, TenancyError, TenancyMeasurement, TenancyRequest, Usage, Used,
     measure_tenancy,
 };
 use quincunx_scenario::{Override, Tenancy, TenancyPolicy};
@@ -27,6 +27,7 @@ use crate::table::{Align, table};
   quincunx sim cluster epic-128-scaleup --policy ring,temporal --memory-units 4,8
   quincunx sim cluster epic-2048 --json > runs/cluster.json
   quincunx sim cluster epic-128 --set routing=hashed --seeds 5       # flows take ways by a hash, as ECMP has it
+  quincunx sim cluster epic-2048 --set failures.server=6000h --set failures.link=10000h --set failures.repair=2h
   quincunx sim cluster epic-2048 --set trace.sizes_of=worker.csv     # jobs as large as those of Alibaba's Lingjun data set
   quincunx sim cluster --show epic-2048 > cluster.toml               # a file to start from
   quincunx sim cluster cluster.toml --set volume=plan --set slots=sums --set unit=1MiB --set design=epic-2 --set fallback=ring
@@ -43,6 +44,8 @@ A group without a tree runs among its hosts. Keys:
   volume     plan: links carry what the design's plan sends; published: what EPIC's tables count, two and four bits for one
   routing    pinned: flows are spread over shortest ways; hashed: a hash chooses
   apart      true: each job has the cluster by itself
+  failures   link, switch, server: mean times to failure of each (6000h, 5y); repair; recovery, after which collectives go on by other ways or
+             trees; restart, of a job that lost an accelerator and begins its iteration again; adaptive: whether lost trees are asked for again
 Presets: epic-128, epic-2048, and both with -scaleup, where servers of 8 have something faster within.")]
 pub(crate) struct Clusters {
     /// A preset or a file
@@ -141,6 +144,9 @@ impl Clusters {
             self.printed.print(&object(&measured));
         } else {
             show(&tenancy, &measured);
+            if tenancy.failures.is_some() {
+                show_failures(&tenancy, &measured);
+            }
         }
         Failure::unless_all(cases.len(), measured.len(), &interrupted)
     }
@@ -162,6 +168,8 @@ fn object(measured: &[(Case, TenancyMeasurement)]) -> Value {
             "ended_s": at(job.ended),
             "wait_s": job.wait().as_secs_f64(),
             "in_network": job.in_network(),
+            "restarts": job.restarts,
+            "lost_s": job.lost.as_secs_f64(),
         })
     };
     let rows: Vec<Value> = measured
@@ -200,6 +208,14 @@ fn totals(case: &Case, found: &TenancyMeasurement) -> Value {
         "granted": found.grants[1],
         "events": found.events,
         "left_out": found.left_out,
+        "failed": {
+            "links": found.failed.links,
+            "switches": found.failed.switches,
+            "servers": found.failed.servers,
+            "trees": found.failed.trees,
+            "regained": found.failed.regained,
+            "interrupted": found.failed.interrupted,
+        },
         "busiest_links": busiest.collect::<Vec<_>>(),
     })
 }
@@ -236,6 +252,47 @@ fn seconds(value: f64) -> String {
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// What failed under each policy, and what came of it; sums over all runs.
+fn show_failures(tenancy: &Tenancy, measured: &[(Case, TenancyMeasurement)]) {
+    let titles = [
+        "policy",
+        "units",
+        "links",
+        "switches",
+        "servers",
+        "restarts",
+        "time lost",
+        "trees lost",
+        "regained",
+        "interrupted",
+    ];
+    let columns = titles.map(|title| (title, if title == "policy" { Align::Left } else { Align::Right }));
+    let mut rows = Vec::new();
+    for &units in &tenancy.memory_units {
+        for &policy in &tenancy.policies {
+            let meant = |case: &Case| (case.policy, case.units) == (policy, units);
+            let found: Vec<_> =
+                measured.iter().filter(|(case, _)| meant(case)).map(|(_, found)| found).collect();
+            let failed =
+                |of: fn(&Failed) -> u64| found.iter().map(|found| of(&found.failed)).sum::<u64>().to_string();
+            let jobs = || found.iter().flat_map(|found| &found.jobs);
+            rows.push(vec![
+                policy.name().into(),
+                units.to_string(),
+                failed(|failed| failed.links),
+                failed(|failed| failed.switches),
+                failed(|failed| failed.servers),
+                jobs().map(|job| u64::from(job.restarts)).sum::<u64>().to_string(),
+                format!("{:.1} s", jobs().map(|job| job.lost.as_secs_f64()).sum::<f64>()),
+                failed(|failed| failed.trees),
+                failed(|failed| failed.regained),
+                failed(|failed| failed.interrupted),
+            ]);
+        }
+    }
+    say!("what failed\n{}", table(&columns, &rows).trim_end());
 }
 
 /// A line for each job and policy, with a column for each size of memory; of more jobs what they came to together.

@@ -1,6 +1,6 @@
 //! Units in documents (TOML, JSON): the text that people write, or a bare number where that is text enough.
 
-use crate::{BitRate, ByteCount, Duration, FlopRate, Probability};
+use crate::{BitRate, ByteCount, Duration, FlopRate, MeanTime, Probability};
 use alloc::string::ToString;
 use core::fmt;
 use core::marker::PhantomData;
@@ -51,7 +51,7 @@ macro_rules! as_text {
     )+};
 }
 
-as_text!(BitRate, ByteCount, Duration, FlopRate, Probability);
+as_text!(BitRate, ByteCount, Duration, FlopRate, MeanTime, Probability);
 
 /// What they are to a reader of the reference of keys.
 #[cfg(feature = "schema")]

@@ -22,4 +22,4 @@ pub use size::{BitRate, ByteCount};
 pub use size_range::{SizeRange, SizeRangeError};
 pub use text::ParseUnitError;
 use time::PICOS_PER_SECOND;
-pub use time::{Duration, Instant};
+pub use time::{Duration, Instant, MeanTime};

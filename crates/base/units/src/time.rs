@@ -3,6 +3,7 @@
 use crate::text::{self, ParseUnitError, Scale};
 use core::fmt;
 use core::iter::Sum;
+use core::num::NonZeroU64;
 use core::ops::{Add, AddAssign, Div, Mul, Sub};
 use core::str::FromStr;
 
@@ -21,6 +22,13 @@ const READ: [Scale; 7] = {
 /// A span of time in whole picoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Duration(u64);
+
+/// A mean time between rare events, in whole seconds: machines fail years apart, where [`Duration`] ends after 213 days. Zero is none.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct MeanTime(NonZeroU64);
+
+/// A year has 365 days.
+const MEAN_TIMES: [Scale; 5] = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400), ("y", 365 * 86_400)];
 
 /// A point in time, in picoseconds since the driver's epoch. Only a driver makes one; an engine is handed it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -156,6 +164,31 @@ impl FromStr for Duration {
     fn from_str(text: &str) -> Result<Self, ParseUnitError> {
         text::parse(text, &READ, "a duration in whole picoseconds such as 250ns, 1us, 2.5ms, 3s or 10m")
             .map(Self)
+    }
+}
+
+impl MeanTime {
+    /// In seconds.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0.get() as f64
+    }
+}
+
+impl FromStr for MeanTime {
+    type Err = ParseUnitError;
+    fn from_str(text: &str) -> Result<Self, ParseUnitError> {
+        const EXPECTED: &str = "a mean time in whole seconds above zero such as 90s, 10m, 6000h, 30d or 5y";
+        let seconds = text::parse(text, &MEAN_TIMES, EXPECTED)?;
+        NonZeroU64::new(seconds)
+            .map(Self)
+            .ok_or_else(|| ParseUnitError { expected: EXPECTED, found: text.into() })
+    }
+}
+
+/// The largest unit that divides it: `90s`, `6000h`.
+impl fmt::Display for MeanTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        text::print_whole(f, self.0.get(), &MEAN_TIMES)
     }
 }
 

@@ -158,6 +158,16 @@ impl<T: Copy> FlowSimulation<T> {
         FlowId { place, turn }
     }
 
+    /// Stops a flow, which is never due then: the bits that are left of it. Nothing once it has ended.
+    pub fn stop(&mut self, flow: FlowId) -> Option<f64> {
+        let (turn, entry) = self.flows.get(flow.place as usize)?;
+        let found = entry.as_ref().filter(|_| *turn == flow.turn)?;
+        let (volume, since) = (found.volume, self.now.since(found.since).as_secs_f64());
+        let left = (found.left - found.rate * since).clamp(0.0, volume);
+        self.remove(flow.place, volume - left);
+        Some(left)
+    }
+
     /// What a flow has now, in bits a second; nothing once it has ended.
     pub fn rate(&mut self, flow: FlowId) -> Option<f64> {
         self.share_out();
@@ -165,7 +175,7 @@ impl<T: Copy> FlowSimulation<T> {
         entry.as_ref().filter(|_| *turn == flow.turn).map(|flow| flow.rate)
     }
 
-    /// Bits that a link has carried, of flows that have ended.
+    /// Bits that a link has carried, of flows that have ended or were stopped.
     pub fn carried(&self, link: LinkId) -> f64 {
         self.links[link.0 as usize].carried
     }
@@ -199,7 +209,8 @@ impl<T: Copy> FlowSimulation<T> {
         if ends_first {
             let Reverse((at, _, (place, ..))) = self.ends.pop().expect("it has been seen");
             self.now = at;
-            Some(Due::Flow(self.end(place)))
+            let volume = self.flows[place as usize].1.as_ref().expect("what ends has begun").volume;
+            Some(Due::Flow(self.remove(place, volume)))
         } else {
             let Reverse((at, _, place)) = self.timers.pop().expect("it has been seen");
             self.now = at;
@@ -208,12 +219,13 @@ impl<T: Copy> FlowSimulation<T> {
         }
     }
 
-    fn end(&mut self, place: u32) -> T {
+    /// Takes a flow off its links, which have carried so many of its bits.
+    fn remove(&mut self, place: u32, bits: f64) -> T {
         let flow = self.flows[place as usize].1.take().expect("what ends has begun");
         self.free.push(place);
         for load in &flow.loads {
             let link = &mut self.links[load.link.0 as usize];
-            link.carried += flow.volume * load.weight;
+            link.carried += bits * load.weight;
             link.flows.retain(|(other, _)| *other != place);
             self.touch(load.link);
         }

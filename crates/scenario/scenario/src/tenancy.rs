@@ -4,7 +4,7 @@
 use crate::scenario::names_of;
 use crate::{Document, Override, ScenarioError, read_text};
 use include_dir::{Dir, include_dir};
-use quincunx_units::{BitRate, ByteCount, Duration, FlopRate};
+use quincunx_units::{BitRate, ByteCount, Duration, FlopRate, MeanTime};
 use serde::{Deserialize, Deserializer};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,6 +54,31 @@ pub struct Tenancy {
     pub job: Vec<TrainingJob>,
     /// Jobs by chance.
     pub trace: Option<JobTrace>,
+    /// What fails; nothing if not said.
+    pub failures: Option<Failures>,
+}
+
+/// What fails, and what that costs. Times to the next failure and to repair are exponential.
+#[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Failures {
+    /// Mean time to the failure of a link, cables side by side together; none: links never fail.
+    pub link: Option<MeanTime>,
+    /// To that of a switch.
+    pub switch: Option<MeanTime>,
+    /// To that of a server with all its accelerators, or of an accelerator where there are no servers.
+    pub server: Option<MeanTime>,
+    /// Mean time until it is whole again.
+    pub repair: MeanTime,
+    /// How long collectives stand still whose way or tree is broken, until they go on by another.
+    #[serde(default)]
+    pub recovery: Duration,
+    /// How long a job takes to begin an iteration again, once it has other accelerators.
+    #[serde(default)]
+    pub restart: Duration,
+    /// Whether a group that has lost its tree asks for another at its next collective; false: it runs among hosts until its job ends.
+    #[serde(default = "yes")]
+    pub adaptive: bool,
 }
 
 /// A link.
@@ -221,6 +246,10 @@ const fn three() -> u32 {
     3
 }
 
+const fn yes() -> bool {
+    true
+}
+
 /// The names of all policies, in their order.
 const POLICIES: &str = "ring edt spatial temporal";
 
@@ -342,6 +371,12 @@ impl Tenancy {
         }
         if self.scale_up.is_some_and(|servers| servers.members == 0) {
             return wrong("`scale_up.members` of one or more", "0".into(), "leave `scale_up` out");
+        }
+        if self.failures.is_some_and(|Failures { link, switch, server, .. }| {
+            link.is_none() && switch.is_none() && server.is_none()
+        }) {
+            let expected = "`link`, `switch` or `server` in [failures]";
+            return wrong(expected, "none".into(), "say what fails, or leave [failures] out");
         }
         let mut names = BTreeSet::new();
         for model in &self.model {

@@ -2,6 +2,7 @@
 
 use crate::cost::Designs;
 use crate::fabric::Cluster;
+use crate::outages::Outages;
 use quincunx_collective::GroupId;
 use quincunx_control::map::{Map, MapLink, MapNode};
 use quincunx_control::memory::SwitchMemory;
@@ -20,6 +21,13 @@ pub(crate) struct Tree {
     pub(crate) needs: Vec<(MapNode, ByteCount)>,
     /// Links from the root to the farthest member.
     pub(crate) depth: u16,
+}
+
+impl Tree {
+    /// Whether nothing of it has failed.
+    pub(crate) fn is_whole(&self, cluster: &Cluster, outages: &Outages) -> bool {
+        self.links.iter().all(|&link| outages.carries(cluster, link))
+    }
 }
 
 /// The map with all trees, and the memory of all switches.
@@ -74,6 +82,7 @@ impl Grants {
     pub(crate) fn grant(
         &mut self,
         cluster: &Cluster,
+        outages: &Outages,
         designs: &Designs,
         group: GroupId,
         members: &[MapNode],
@@ -85,8 +94,8 @@ impl Grants {
         let found = {
             let ground = Ground {
                 map: &self.map,
-                able: &|node| !self.map.is_host(node),
-                usable: &|link| policy.may_use(&self.map, link),
+                able: &|node| !self.map.is_host(node) && outages.is_up(node),
+                usable: &|link| outages.carries(cluster, link) && policy.may_use(&self.map, link),
                 memory: &|node| self.memory[node.0 as usize].longest(),
             };
             let Levels(mut levels) = ground.levels(members).ok()?;
@@ -112,9 +121,15 @@ impl Grants {
         self.slots == Slots::Path && members.iter().any(is_full)
     }
 
-    /// The tree that a group had before, if its switches have what it takes.
-    pub(crate) fn grant_again(&mut self, group: GroupId, tree: &Tree) -> bool {
-        let can = self.has(&tree.needs);
+    /// The tree that a group had before, if it is whole and its switches have what it takes.
+    pub(crate) fn grant_again(
+        &mut self,
+        cluster: &Cluster,
+        outages: &Outages,
+        group: GroupId,
+        tree: &Tree,
+    ) -> bool {
+        let can = tree.is_whole(cluster, outages) && self.has(&tree.needs);
         if can {
             self.take(group, tree);
         }
@@ -184,6 +199,7 @@ impl Grants {
 pub struct Admissions<'a> {
     cluster: &'a Cluster,
     designs: Designs,
+    outages: Outages,
     grants: Grants,
     groups: u32,
 }
@@ -202,7 +218,8 @@ impl<'a> Admissions<'a> {
     ) -> Result<Self, Refusal> {
         let unit = tenancy.unit.unwrap_or(ByteCount::new(1));
         let grants = Grants::new(cluster, policy, tenancy.slots, units, unit);
-        Ok(Self { cluster, designs: Designs::new(tenancy, catalog)?, grants, groups: 0 })
+        let outages = Outages::new(cluster, None, None, 0);
+        Ok(Self { cluster, designs: Designs::new(tenancy, catalog)?, outages, grants, groups: 0 })
     }
 
     /// Whether a group of these hosts gets switches.
@@ -212,7 +229,8 @@ impl<'a> Admissions<'a> {
     pub fn grant(&mut self, hosts: &[u32]) -> bool {
         self.groups += 1;
         let members: Vec<MapNode> = hosts.iter().map(|&host| self.cluster.host(host)).collect();
-        let granted = self.grants.grant(self.cluster, &self.designs, GroupId(self.groups), &members);
+        let group = GroupId(self.groups);
+        let granted = self.grants.grant(self.cluster, &self.outages, &self.designs, group, &members);
         self.grants.assert_invariants();
         granted.is_some()
     }

@@ -8,6 +8,7 @@ mod fabric;
 mod grants;
 mod job;
 mod measured;
+mod outages;
 mod run;
 mod sizes;
 mod usage;
@@ -15,6 +16,6 @@ mod ways;
 
 pub use fabric::Cluster;
 pub use grants::Admissions;
-pub use measured::{JobOutcome, TenancyMeasurement};
+pub use measured::{Failed, JobOutcome, TenancyMeasurement};
 pub use run::{Stopped, TenancyError, TenancyRequest, measure_tenancy};
 pub use usage::{Held, PARTS, Usage, Used};

@@ -20,6 +20,10 @@ pub struct JobOutcome {
     pub ended: Instant,
     /// Collectives of groups that cross the network, and those of them that ran in switches.
     pub collectives: [u64; 2],
+    /// How often it lost an accelerator, and began an iteration again on others.
+    pub restarts: u32,
+    /// The time that those iterations had run until then.
+    pub lost: Duration,
 }
 
 impl JobOutcome {
@@ -45,6 +49,23 @@ impl JobOutcome {
     }
 }
 
+/// What failed until the last job ended, and what came of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Failed {
+    /// Links.
+    pub links: u64,
+    /// Switches.
+    pub switches: u64,
+    /// Servers.
+    pub servers: u64,
+    /// Groups that lost their tree, by one failure or another.
+    pub trees: u64,
+    /// Those of them that had another one later.
+    pub regained: u64,
+    /// Collectives that stood still until they went on, by another way or by none for a while.
+    pub interrupted: u64,
+}
+
 /// A run.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct TenancyMeasurement {
@@ -56,6 +77,8 @@ pub struct TenancyMeasurement {
     pub busiest: Vec<(String, f64)>,
     /// How often switches were asked for and granted.
     pub grants: [u64; 2],
+    /// What failed.
+    pub failed: Failed,
     /// What switches and links were used for, if somebody asked.
     pub usage: Option<Usage>,
     /// Jobs of a data set from which no size was drawn, as none like them can be run.

@@ -1,17 +1,20 @@
 //! A run: jobs come, wait for accelerators, compute and communicate, and go.
 
+mod failures;
+
 use crate::cost::Designs;
 use crate::fabric::Cluster;
 use crate::grants::{Grants, Tree};
 use crate::job::{Iteration, Phase, groups};
-use crate::measured::{JobOutcome, TenancyMeasurement};
+use crate::measured::{Failed, JobOutcome, TenancyMeasurement};
+use crate::outages::Outages;
 use crate::sizes::{Sizes, sizes_of};
 use crate::usage::Watch;
 use crate::ways::Ways;
 use quincunx_collective::{GroupId, SplitMix64};
 use quincunx_control::map::MapNode;
 use quincunx_design::{Catalog, Refusal};
-use quincunx_driver_flow::{Due, FlowSimulation, LinkId, Load};
+use quincunx_driver_flow::{Due, FlowId, FlowSimulation, LinkId, Load};
 use quincunx_fabric::ShapeError;
 use quincunx_scenario::{JobTrace, ScaleUp, Tenancy, TenancyPolicy};
 use quincunx_units::{ByteCount, Duration, Instant};
@@ -76,6 +79,21 @@ pub enum TenancyError {
         /// What was expected and found.
         error: String,
     },
+    /// A job that loses an accelerator in each iteration.
+    #[error(
+        "expected accelerators that work for an iteration of {job}, found failures in {times} tries; make times to failure longer, or the job smaller"
+    )]
+    NeverEnds {
+        /// The job.
+        job: String,
+        /// How often it began.
+        times: u32,
+    },
+    /// Jobs that are not over at the end of time.
+    #[error(
+        "expected jobs that are over within 213 days, found some that are not; take fewer, or faster links"
+    )]
+    TooLong,
     /// Somebody stopped it.
     #[error(transparent)]
     Stopped(#[from] Stopped),
@@ -85,20 +103,35 @@ pub enum TenancyError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Token {
     Arrived(u32),
-    Computed(u32),
+    Computed(Turn),
     /// A group's collective is over.
-    Done(u32, u32),
-    /// So is the latency behind a phase.
-    Settled(u32),
+    Done(Turn, u32),
+    /// A group that stood still goes on.
+    GoesOn(Turn, u32),
+    /// The latency behind a phase is over.
+    Settled(Turn),
+    /// What may fail has failed, by its number.
+    Failed(u32),
+    Mended(u32),
 }
 
-/// A job that has not come yet.
+/// A job on the accelerators that it has, and no others that it had before or has later.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Turn {
+    job: u32,
+    turn: u32,
+}
+
+/// A job that does not run: it has not come, waits, or is over.
 struct Planned {
     name: String,
     model: String,
     gpus: u32,
+    /// Those that are left.
     iterations: u32,
     at: Duration,
+    /// How often it began the iteration that is next.
+    tries: u32,
 }
 
 struct Group {
@@ -110,8 +143,14 @@ struct Group {
     /// What it has, or had: whether it has it now is `holds`.
     tree: Option<Tree>,
     holds: bool,
+    /// Whether a failure took it, and it has had none since.
+    has_lost: bool,
     /// Since when it holds it.
     since: Instant,
+    /// Its collective.
+    flow: Option<Flow>,
+    /// Its collective where it stands still.
+    halted: Option<Halted>,
     /// Links that its flow is pinned to.
     pinned: Vec<LinkId>,
     /// What links carry of its collective, in bits, and since when; noted only if they are watched.
@@ -119,9 +158,29 @@ struct Group {
     started: Instant,
 }
 
+/// A collective under way.
+struct Flow {
+    id: FlowId,
+    /// On its fullest link.
+    bits: f64,
+    /// Of its vector.
+    vector: f64,
+}
+
+/// A collective that stands still.
+struct Halted {
+    /// What is left of its vector.
+    bits: f64,
+    /// Whether it waits for a repair, and not for its time.
+    has_no_way: bool,
+}
+
 struct Job {
     iteration: Iteration,
+    turn: u32,
     left: u32,
+    /// Since when the iteration runs.
+    since: Instant,
     hosts: Vec<u32>,
     groups: Vec<Group>,
     phase: Phase,
@@ -130,6 +189,9 @@ struct Job {
     /// What follows the last bit of the phase.
     latency: Duration,
 }
+
+/// Nothing comes later.
+const END_OF_TIME: Instant = Instant::from_picos(u64::MAX);
 
 /// How often whoever waits is told, in events.
 const TELL_EVERY: u64 = 1024;
@@ -140,6 +202,9 @@ struct Run<'a> {
     grants: Grants,
     designs: Designs,
     ways: Ways,
+    outages: Outages,
+    failed: Failed,
+    /// Accelerators without a job; some may be out of order.
     free: BTreeSet<u32>,
     planned: Vec<Planned>,
     /// By number.
@@ -148,6 +213,7 @@ struct Run<'a> {
     outcomes: Vec<JobOutcome>,
     done: usize,
     next_group: u32,
+    next_turn: u32,
     asked: [u64; 2],
     watch: Option<Watch>,
 }
@@ -179,13 +245,17 @@ pub fn measure_tenancy(
         began: Instant::ZERO,
         ended: Instant::ZERO,
         collectives: [0; 2],
+        restarts: 0,
+        lost: Duration::ZERO,
     };
-    let run = Run {
+    let mut run = Run {
         request,
         simulation,
         grants: Grants::new(request.cluster, request.policy, tenancy.slots, request.units, unit),
         designs: Designs::new(tenancy, request.catalog)?,
         ways: Ways::new(request.cluster, tenancy.routing),
+        outages: Outages::new(request.cluster, tenancy.failures.as_ref(), tenancy.scale_up, request.seed),
+        failed: Failed::default(),
         free: (0..hosts).collect(),
         outcomes: planned.iter().map(outcome).collect(),
         planned,
@@ -193,9 +263,11 @@ pub fn measure_tenancy(
         queue: VecDeque::new(),
         done: 0,
         next_group: 1,
+        next_turn: 0,
         asked: [0; 2],
         watch: request.watched.then(Watch::new),
     };
+    run.outages.numbers().for_each(|number| run.expect_failure(number));
     Ok(TenancyMeasurement { left_out, ..run.run(progress)? })
 }
 
@@ -211,6 +283,7 @@ fn planned(request: &TenancyRequest<'_>) -> Result<(Vec<Planned>, u64), TenancyE
             gpus: job.gpus,
             iterations: job.iterations,
             at: job.at,
+            tries: 0,
         })
         .collect();
     let mut left_out = 0;
@@ -242,6 +315,7 @@ fn planned(request: &TenancyRequest<'_>) -> Result<(Vec<Planned>, u64), TenancyE
                 gpus,
                 iterations: trace.iterations,
                 at: Duration::from_picos((at * 1e12) as u64),
+                tries: 0,
             });
         }
     }
@@ -274,8 +348,11 @@ impl Run<'_> {
     ) -> Result<TenancyMeasurement, TenancyError> {
         let jobs = self.planned.len();
         while self.done < jobs {
+            if self.simulation.now() == END_OF_TIME {
+                return Err(TenancyError::TooLong);
+            }
             let due =
-                self.simulation.go_on().expect("whoever waits for accelerators waits for a job that runs");
+                self.simulation.go_on().expect("whoever waits, waits for a job that runs, or for a repair");
             if self.simulation.events().is_multiple_of(TELL_EVERY)
                 && progress(self.done as f64 / jobs as f64).is_break()
             {
@@ -287,9 +364,17 @@ impl Run<'_> {
                     self.queue.push_back(number);
                     self.admit()?;
                 }
-                Token::Computed(number) => self.begin_phase(number, Phase::Tensor)?,
-                Token::Done(number, group) => self.end_collective(number, group)?,
-                Token::Settled(number) => self.end_phase(number)?,
+                Token::Failed(number) => self.fail(number)?,
+                Token::Mended(number) => self.mend(number)?,
+                Token::Computed(turn)
+                | Token::Done(turn, _)
+                | Token::GoesOn(turn, _)
+                | Token::Settled(turn)
+                    if self.running.get(&turn.job).is_none_or(|job| job.turn != turn.turn) => {}
+                Token::Computed(Turn { job, .. }) => self.begin_phase(job, Phase::Tensor)?,
+                Token::Done(Turn { job, .. }, group) => self.end_collective(job, group)?,
+                Token::GoesOn(Turn { job, .. }, group) => self.go_on(job, group)?,
+                Token::Settled(Turn { job, .. }) => self.end_phase(job)?,
             }
         }
         self.grants.assert_invariants();
@@ -299,6 +384,7 @@ impl Run<'_> {
             events: self.simulation.events(),
             busiest: Vec::new(),
             grants: self.asked,
+            failed: self.failed,
             usage: None,
             left_out: 0,
         };
@@ -332,7 +418,9 @@ impl Run<'_> {
             for host in &hosts {
                 self.free.remove(host);
             }
-            self.outcomes[number as usize].began = self.simulation.now();
+            if self.outcomes[number as usize].restarts == 0 {
+                self.outcomes[number as usize].began = self.simulation.now();
+            }
             self.begin(number, hosts)?;
         }
         Ok(())
@@ -343,8 +431,9 @@ impl Run<'_> {
         if (self.free.len() as u32) < wanted {
             return None;
         }
+        let is_reached = |host: &&u32| self.outages.is_reached(self.request.cluster, **host);
         let mut row: Vec<u32> = Vec::new();
-        for &host in &self.free {
+        for &host in self.free.iter().filter(is_reached) {
             if row.last().is_some_and(|&last| last + 1 != host) {
                 row.clear();
             }
@@ -356,13 +445,18 @@ impl Run<'_> {
                 return Some(row);
             }
         }
-        Some(self.free.iter().copied().take(wanted as usize).collect())
+        let found: Vec<u32> = self.free.iter().filter(is_reached).copied().take(wanted as usize).collect();
+        (found.len() as u32 == wanted).then_some(found)
     }
 
     fn begin(&mut self, number: u32, hosts: Vec<u32>) -> Result<(), TenancyError> {
         let planned = &self.planned[number as usize];
         let model = self.request.tenancy.model(&planned.model).expect("models have been checked");
         let (iteration, left, tp) = (Iteration::of(model), planned.iterations, model.tp);
+        let restart = match (planned.tries, &self.request.tenancy.failures) {
+            (1.., Some(failures)) => failures.restart,
+            _ => Duration::ZERO,
+        };
         let servers = self.request.tenancy.scale_up;
         let server = |host: u32| servers.map_or(host, |ScaleUp { members, .. }| host / u32::from(members));
         let mut made = Vec::new();
@@ -378,7 +472,10 @@ impl Run<'_> {
                 is_inside,
                 tree: None,
                 holds: false,
+                has_lost: false,
                 since: Instant::ZERO,
+                flow: None,
+                halted: None,
                 pinned: Vec::new(),
                 carried: Vec::new(),
                 started: Instant::ZERO,
@@ -389,9 +486,12 @@ impl Run<'_> {
                 self.grant(group);
             }
         }
+        self.next_turn += 1;
         let job = Job {
             iteration,
+            turn: self.next_turn,
             left,
+            since: self.simulation.now(),
             hosts,
             groups: made,
             phase: Phase::Data,
@@ -399,8 +499,13 @@ impl Run<'_> {
             latency: Duration::ZERO,
         };
         self.running.insert(number, job);
-        self.compute(number);
+        self.compute(number, restart);
         Ok(())
+    }
+
+    /// What tells a job on the accelerators that it has now.
+    fn turn(&self, number: u32) -> Turn {
+        Turn { job: number, turn: self.running[&number].turn }
     }
 
     fn is_by_use(&self) -> bool {
@@ -412,15 +517,18 @@ impl Run<'_> {
         if self.request.policy == TenancyPolicy::Ring {
             return;
         }
-        let again = group.tree.as_ref().is_some_and(|tree| self.grants.grant_again(group.id, tree));
+        let (cluster, outages) = (self.request.cluster, &self.outages);
+        let tree = group.tree.as_ref();
+        let again = tree.is_some_and(|tree| self.grants.grant_again(cluster, outages, group.id, tree));
         if !again {
-            group.tree = self.grants.grant(self.request.cluster, &self.designs, group.id, &group.members);
+            group.tree = self.grants.grant(cluster, outages, &self.designs, group.id, &group.members);
         }
         group.holds = group.tree.is_some();
         group.since = self.simulation.now();
         self.asked[0] += 1;
         if let Some(tree) = &group.tree {
             self.asked[1] += 1;
+            self.failed.regained += u64::from(std::mem::take(&mut group.has_lost));
             tree.links.iter().flat_map(|&link| Cluster::both(link)).for_each(|link| self.ways.pin(link));
         }
     }
@@ -437,12 +545,13 @@ impl Run<'_> {
         }
     }
 
-    fn compute(&mut self, number: u32) {
-        let after = self.running[&number].iteration.compute;
-        self.simulation.set_timer(after, Token::Computed(number));
+    fn compute(&mut self, number: u32, restart: Duration) {
+        let after = restart + self.running[&number].iteration.compute;
+        self.simulation.set_timer(after, Token::Computed(self.turn(number)));
     }
 
     fn begin_phase(&mut self, number: u32, phase: Phase) -> Result<(), TenancyError> {
+        let turn = self.turn(number);
         let mut job = self.running.remove(&number).expect("it runs");
         (job.phase, job.waiting, job.latency) = (phase, 0, Duration::ZERO);
         let volume = match phase {
@@ -458,13 +567,10 @@ impl Run<'_> {
                 let servers = self.request.tenancy.scale_up.expect("a group is inside a server");
                 let seconds = volume * self.designs.on_tree() / servers.rate.bits_per_second() as f64;
                 let after = Duration::from_picos((seconds * 1e12).round() as u64);
-                self.simulation.set_timer(after, Token::Done(number, place));
+                self.simulation.set_timer(after, Token::Done(turn, place));
                 continue;
             }
-            if self.is_by_use() {
-                self.grant(group);
-            }
-            let latency = self.start(number, place, group, volume)?;
+            let latency = self.communicate(turn, place, group, volume)?;
             job.latency = job.latency.max(latency);
             let outcome = &mut self.outcomes[number as usize];
             outcome.collectives[0] += 1;
@@ -475,14 +581,40 @@ impl Run<'_> {
         if is_empty { self.end_phase(number) } else { Ok(()) }
     }
 
-    /// Starts a group's collective; what is to be waited for behind its last bit.
-    fn start(
+    /// Whether a group asks for switches before its next collective.
+    fn asks(&self, group: &Group) -> bool {
+        let is_adaptive = self.request.tenancy.failures.is_some_and(|failures| failures.adaptive);
+        (self.is_by_use() && !group.holds) || (group.has_lost && is_adaptive)
+    }
+
+    /// Starts a group's collective of so many bits, in switches if it has some; it stands still where there is no way. What is to be waited for
+    /// behind its last bit.
+    fn communicate(
         &mut self,
-        number: u32,
+        turn: Turn,
         place: u32,
         group: &mut Group,
         volume: f64,
     ) -> Result<Duration, TenancyError> {
+        if self.asks(group) {
+            self.grant(group);
+        }
+        let latency = self.start(turn, place, group, volume)?;
+        if latency.is_none() {
+            self.failed.interrupted += 1;
+            group.halted = Some(Halted { bits: volume, has_no_way: true });
+        }
+        Ok(latency.unwrap_or(Duration::ZERO))
+    }
+
+    /// The same where it has switches, or there is a way.
+    fn start(
+        &mut self,
+        turn: Turn,
+        place: u32,
+        group: &mut Group,
+        volume: f64,
+    ) -> Result<Option<Duration>, TenancyError> {
         let cluster = self.request.cluster;
         let mut weights: BTreeMap<LinkId, f64> = BTreeMap::new();
         let links = match group.tree.as_ref().filter(|_| group.holds) {
@@ -499,7 +631,10 @@ impl Run<'_> {
                 for &(from, to, weight) in &exchange.hops {
                     let ends = [from, to].map(|rank| group.members[usize::from(rank)]);
                     let flow = self.request.seed ^ (u64::from(group.id.0) << 20) ^ u64::from(from);
-                    let way = self.ways.way(cluster, ends, flow);
+                    let Some(way) = self.ways.way(cluster, &self.outages, ends, flow) else {
+                        group.pinned.drain(..).for_each(|link| self.ways.unpin(link));
+                        return Ok(None);
+                    };
                     passed += way.len() as u64;
                     for link in way {
                         let entry = weights.entry(link).or_insert(0.0);
@@ -521,20 +656,16 @@ impl Run<'_> {
             group.started = self.simulation.now();
         }
         let loads = weights.into_iter().map(|(link, weight)| Load { link, weight: weight / most }).collect();
-        self.simulation.start(loads, volume * most, Token::Done(number, place));
-        Ok(self.request.tenancy.link.latency * links)
+        let flow = self.simulation.start(loads, volume * most, Token::Done(turn, place));
+        group.flow = Some(Flow { id: flow, bits: volume * most, vector: volume });
+        Ok(Some(self.request.tenancy.link.latency * links))
     }
 
     fn end_collective(&mut self, number: u32, place: u32) -> Result<(), TenancyError> {
         let mut job = self.running.remove(&number).expect("it runs");
         let group = &mut job.groups[place as usize];
-        for link in std::mem::take(&mut group.pinned) {
-            self.ways.unpin(link);
-        }
-        if let Some(watch) = &mut self.watch {
-            let span = [group.started, self.simulation.now()];
-            group.carried.drain(..).for_each(|(link, bits)| watch.carried(link, bits, span));
-        }
+        group.flow = None;
+        self.leave_links(group, 1.0);
         if self.is_by_use() {
             self.release(number, group);
         }
@@ -544,10 +675,19 @@ impl Run<'_> {
         match (waiting, latency) {
             (0, Duration::ZERO) => self.end_phase(number),
             (0, latency) => {
-                self.simulation.set_timer(latency, Token::Settled(number));
+                self.simulation.set_timer(latency, Token::Settled(self.turn(number)));
                 Ok(())
             }
             _ => Ok(()),
+        }
+    }
+
+    /// A group's flow, of which that share has been sent, is on its links no more.
+    fn leave_links(&mut self, group: &mut Group, sent: f64) {
+        group.pinned.drain(..).for_each(|link| self.ways.unpin(link));
+        if let Some(watch) = &mut self.watch {
+            let span = [group.started, self.simulation.now()];
+            group.carried.drain(..).for_each(|(link, bits)| watch.carried(link, bits * sent, span));
         }
     }
 
@@ -557,8 +697,10 @@ impl Run<'_> {
             return self.begin_phase(number, Phase::Data);
         }
         job.left -= 1;
+        job.since = self.simulation.now();
+        self.planned[number as usize].tries = 0;
         if job.left > 0 {
-            self.compute(number);
+            self.compute(number, Duration::ZERO);
             return Ok(());
         }
         let mut job = self.running.remove(&number).expect("it runs");

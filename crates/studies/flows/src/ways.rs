@@ -1,6 +1,7 @@
 //! Which way a flow takes from host to host: a shortest one, pinned where it finds the fewest others, or by a hash.
 
 use crate::fabric::Cluster;
+use crate::outages::Outages;
 use quincunx_control::map::MapNode;
 use quincunx_driver_flow::LinkId;
 use quincunx_scenario::Routing;
@@ -34,28 +35,38 @@ impl Ways {
         self.pinned[link.0 as usize] -= 1;
     }
 
-    /// The links from a host to another. `flow` is what a hash is made of.
-    ///
-    /// # Panics
-    /// If there is none: shapes are connected.
-    pub(crate) fn way(&mut self, cluster: &Cluster, [from, to]: [MapNode; 2], flow: u64) -> Vec<LinkId> {
+    /// Something has failed, or is whole again.
+    pub(crate) fn forget_distances(&mut self) {
+        self.distances.clear();
+    }
+
+    /// The links from a host to another; none if there is no way. `flow` is what a hash is made of.
+    pub(crate) fn way(
+        &mut self,
+        cluster: &Cluster,
+        outages: &Outages,
+        [from, to]: [MapNode; 2],
+        flow: u64,
+    ) -> Option<Vec<LinkId>> {
         let map = cluster.map();
-        let &(down, last) = map.ports(to).first().expect("a host has a link");
-        let distances = self.distances.entry(last).or_insert_with(|| distances(cluster, last));
-        let (up, first) = map
-            .ports(from)
-            .iter()
-            .copied()
-            .min_by_key(|(_, next)| distances[next.0 as usize])
-            .expect("a host has a link");
+        let carries = |link| outages.carries(cluster, link);
+        let &(down, last) = map.ports(to).iter().find(|(link, _)| carries(*link))?;
+        let distances = self.distances.entry(last).or_insert_with(|| distances(cluster, outages, last));
+        let ups = map.ports(from).iter().copied().filter(|(link, _)| carries(*link));
+        let (up, first) = ups.min_by_key(|(_, next)| distances[next.0 as usize])?;
+        if distances[first.0 as usize] == FAR {
+            return None;
+        }
         let pinned = &self.pinned;
         let mut layer: BTreeMap<MapNode, Reached> = [(first, (0, 0, None))].into();
         let mut layers = vec![layer.clone()];
         while !layer.contains_key(&last) {
             let mut next: BTreeMap<MapNode, Reached> = BTreeMap::new();
             for (&node, &(fullest, all, _)) in &layer {
-                let nearer = map.ports(node).iter().filter(|(_, to)| {
-                    !map.is_host(*to) && distances[to.0 as usize] + 1 == distances[node.0 as usize]
+                let nearer = map.ports(node).iter().filter(|(link, to)| {
+                    let is_nearer =
+                        distances[to.0 as usize].checked_add(1) == Some(distances[node.0 as usize]);
+                    is_nearer && !map.is_host(*to) && carries(*link)
                 });
                 match self.routing {
                     Routing::Pinned => {
@@ -89,12 +100,12 @@ impl Ways {
         }
         way.push(cluster.from(from, up));
         way.reverse();
-        way
+        Some(way)
     }
 }
 
 /// How far each node is from a switch, over switches.
-fn distances(cluster: &Cluster, from: MapNode) -> Vec<u16> {
+fn distances(cluster: &Cluster, outages: &Outages, from: MapNode) -> Vec<u16> {
     let map = cluster.map();
     let mut distances = vec![FAR; map.size()];
     distances[from.0 as usize] = 0;
@@ -103,8 +114,8 @@ fn distances(cluster: &Cluster, from: MapNode) -> Vec<u16> {
         let mut next = Vec::new();
         for node in level {
             let further = distances[node.0 as usize] + 1;
-            for &(_, to) in map.ports(node) {
-                if distances[to.0 as usize] == FAR && !map.is_host(to) {
+            for &(link, to) in map.ports(node) {
+                if distances[to.0 as usize] == FAR && !map.is_host(to) && outages.carries(cluster, link) {
                     distances[to.0 as usize] = further;
                     next.push(to);
                 }
@@ -124,14 +135,52 @@ mod tests {
     fn a_way_is_as_full_as_its_fullest_link_wherever_that_is() {
         let link = Tenancy::find("epic-128", &[]).unwrap().link;
         let cluster = Cluster::new("clos-2x1x2x2x1", &link).unwrap();
+        let whole = Outages::new(&cluster, None, None, 1);
         let mut ways = Ways::new(&cluster, Routing::Pinned);
         let ends = [0, 2].map(|host| cluster.host(host));
-        let first = ways.way(&cluster, ends, 0);
+        let way = |ways: &mut Ways| ways.way(&cluster, &whole, ends, 0).unwrap();
+        let first = way(&mut ways);
         (0..3).for_each(|_| ways.pin(first[1]));
-        let other = ways.way(&cluster, ends, 0);
+        let other = way(&mut ways);
         assert_ne!(first, other);
         // One flow on each of its links is more than the other way has on its last.
         other.iter().for_each(|link| ways.pin(*link));
-        assert_eq!(ways.way(&cluster, ends, 0), other);
+        assert_eq!(way(&mut ways), other);
+    }
+
+    #[test]
+    fn a_way_leads_around_what_has_failed_and_there_is_none_where_all_have() {
+        let tenancy = Tenancy::find("epic-128", &[]).unwrap();
+        let cluster = Cluster::new("leaf-spine-2x2x2", &tenancy.link).unwrap();
+        let failures = quincunx_scenario::Failures {
+            link: None,
+            switch: Some("1h".parse().unwrap()),
+            server: None,
+            repair: "1h".parse().unwrap(),
+            recovery: quincunx_units::Duration::ZERO,
+            restart: quincunx_units::Duration::ZERO,
+            adaptive: true,
+        };
+        let mut outages = Outages::new(&cluster, Some(&failures), None, 1);
+        let mut ways = Ways::new(&cluster, Routing::Pinned);
+        let ends = [0, 2].map(|host| cluster.host(host));
+        let spines: Vec<u32> = outages
+            .numbers()
+            .filter(|&number| match outages.thing(number) {
+                crate::outages::Thing::Switch(switch) => cluster.map().name(*switch).contains("spine"),
+                _ => false,
+            })
+            .collect();
+        let names = |way: Option<Vec<LinkId>>| way.map(|way| cluster.name(way[1]));
+        let mut after = |number: u32, is_down: bool| {
+            outages.set(&cluster, number, is_down);
+            ways.forget_distances();
+            names(ways.way(&cluster, &outages, ends, 0))
+        };
+        let [one, other] = spines[..] else { panic!("two spines") };
+        let around = after(one, true);
+        assert!(around.is_some());
+        assert_eq!(after(other, true), None);
+        assert_ne!(after(one, false), around);
     }
 }

@@ -1,7 +1,7 @@
 //! How units are read and printed: exactly, with one-line errors.
 
 use proptest::prelude::*;
-use quincunx_units::{BitRate, ByteCount, Duration, FlopRate, Probability};
+use quincunx_units::{BitRate, ByteCount, Duration, FlopRate, MeanTime, Probability};
 
 fn duration(text: &str) -> Duration {
     text.parse().unwrap()
@@ -23,6 +23,17 @@ fn durations_are_read_in_every_unit() {
     assert_eq!(duration("2.5ms"), Duration::from_micros(2_500));
     assert_eq!([duration("10m"), duration("1.5h")], [600, 5_400].map(Duration::from_secs));
     assert_eq!(duration("3s"), Duration::from_secs(3));
+}
+
+#[test]
+fn mean_times_are_read_up_to_years_and_are_never_nothing() {
+    let read = |text: &str| text.parse::<MeanTime>();
+    let seconds = ["90s", "10m", "6000h", "1.5d", "50y"].map(|text| read(text).unwrap().as_secs_f64());
+    assert_eq!(seconds, [90.0, 600.0, 21.6e6, 129_600.0, 50.0 * 365.0 * 86_400.0]);
+    assert_eq!(["5400s", "48h", "365d"].map(|text| read(text).unwrap().to_string()), ["90m", "2d", "1y"]);
+    for text in ["0s", "0.5s", "5", "5w"] {
+        assert!(read(text).unwrap_err().to_string().contains("6000h"), "{text}");
+    }
 }
 
 #[test]

@@ -48,6 +48,23 @@ fn who_comes_later_puts_off_the_end_of_who_was_there() {
 }
 
 #[test]
+fn who_is_stopped_leaves_the_link_to_others_and_tells_what_is_left() {
+    let mut simulation = links(&[10]);
+    let first = simulation.start(over(&[0]), 10e9, 1);
+    let second = simulation.start(over(&[0]), 20e9, 2);
+    simulation.set_timer(Duration::from_secs(1), 9);
+    assert_eq!(simulation.go_on(), Some(Due::Timer(9)));
+    assert_eq!(simulation.stop(first), Some(5e9));
+    assert_eq!(simulation.stop(first), None, "it is gone");
+    // Fifteen are left of the second; who comes into the first one's place is another.
+    simulation.start(over(&[0]), 15e9, 3);
+    assert_eq!(simulation.stop(first), None);
+    assert_eq!(rest(&mut simulation), [(at(4.0), Due::Flow(2)), (at(4.0), Due::Flow(3))]);
+    assert_eq!(simulation.carried(LinkId(0)), 40e9);
+    assert_eq!(simulation.stop(second), None, "it has ended");
+}
+
+#[test]
 fn what_one_cannot_use_is_for_others() {
     let mut simulation = links(&[10, 2]);
     let held = simulation.start(over(&[0, 1]), 1e9, 1);

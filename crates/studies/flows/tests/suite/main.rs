@@ -1,5 +1,6 @@
 //! Clusters by flows: EPIC's tables 36 to 42, the manager beside the simulation, and what must hold of any run.
 
+mod failures;
 mod manager;
 mod refusals;
 mod tables;
@@ -23,6 +24,16 @@ fn tried(
     units: u32,
     only: Option<usize>,
 ) -> Result<TenancyMeasurement, TenancyError> {
+    seeded(tenancy, policy, units, only, 1)
+}
+
+fn seeded(
+    tenancy: &Tenancy,
+    policy: TenancyPolicy,
+    units: u32,
+    only: Option<usize>,
+    seed: u64,
+) -> Result<TenancyMeasurement, TenancyError> {
     let cluster = Cluster::new(&tenancy.fabric, &tenancy.link)?;
     let request = TenancyRequest {
         tenancy,
@@ -30,7 +41,7 @@ fn tried(
         catalog: CATALOG,
         policy,
         units,
-        seed: 1,
+        seed,
         only,
         watched: true,
     };

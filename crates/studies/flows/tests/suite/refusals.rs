@@ -32,6 +32,10 @@ fn a_key_that_makes_no_sense_is_named() {
         ("parameters = 175e9", "parameters = nan", "gpt-3-175b"),
         ("layers = 96", "layers = 0", "gpt-3-175b"),
         ("name = \"gpt-3-13b\"", "name = \"gpt-3-175b\"", "twice"),
+        ("[trace]", "[failures]\nrepair = \"1h\"\n[trace]", "`server`"),
+        ("[trace]", "[failures]\nserver = \"1w\"\nrepair = \"1h\"\n[trace]", "1w"),
+        ("[trace]", "[failures]\nserver = \"0h\"\nrepair = \"1h\"\n[trace]", "above zero"),
+        ("[trace]", "[failures]\nserver = \"1h\"\n[trace]", "repair"),
         ("[trace]", "[[job]]\nmodel = \"gpt-3-13b\"\ngpus = 8\niterations = 0\n[trace]", "`iterations`"),
     ] {
         let error = refusal(text, other);

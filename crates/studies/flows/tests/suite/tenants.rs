@@ -7,7 +7,7 @@ use quincunx_units::Duration;
 use std::collections::BTreeSet;
 
 /// A cluster of 16 accelerators behind four leaves, with two spines; a model that computes for 1 s and adds up 10 Gbit of gradients.
-fn small(jobs: &str, more: &str) -> Tenancy {
+pub(crate) fn small(jobs: &str, more: &str) -> Tenancy {
     let text = format!(
         r#"
 fabric = "leaf-spine-4x2x4"
@@ -32,7 +32,7 @@ compute = "7.5GFLOP/s"
     Tenancy::parse("small.toml", &text, &[]).unwrap()
 }
 
-fn job(name: &str, gpus: u32, more: &str) -> String {
+pub(crate) fn job(name: &str, gpus: u32, more: &str) -> String {
     format!("[[job]]\nname = \"{name}\"\nmodel = \"m\"\ngpus = {gpus}\niterations = 1\n{more}\n")
 }
 
@@ -202,6 +202,8 @@ fn half_and_nearly_all_of_the_jobs_stay_under_percentiles() {
         began: quincunx_units::Instant::ZERO,
         ended: quincunx_units::Instant::ZERO + Duration::from_secs(seconds),
         collectives: [0; 2],
+        restarts: 0,
+        lost: Duration::ZERO,
     };
     let found =
         TenancyMeasurement { jobs: (1..=200).rev().map(job).collect(), ..TenancyMeasurement::default() };
