@@ -90,7 +90,8 @@ def cluster(cluster: str | PathLike[str], **options: Option) -> pyarrow.Table:
         quincunx.cluster("epic-2048", set={"trace.jobs": 200}, seed=7)
 
     Of a job: `policy`, `units`, `job`, `model`, `gpus`, and in seconds `jct_s`, from its arrival to its end, `wait_s`, `arrived_s`, `began_s` and
-    `ended_s`; `in_network` is the share of its collectives that ran in switches. What jobs came to together is in the table's metadata: `runs`.
+    `ended_s`; `in_network` is the share of its collectives that ran in switches; `restarts` and `lost_s` say how often it lost an accelerator and began
+    an iteration again, and how long those iterations had run. What jobs came to together is in the table's metadata: `runs`.
 
     Raises what `sim` raises.
     """

@@ -101,7 +101,7 @@ impl Clusters {
             tenancy.memory_units = self.memory_units.clone();
         }
         tenancy.check().map_err(Failure::Input)?;
-        let cluster = Cluster::new(&tenancy.fabric, &tenancy.link).map_err(Failure::input)?;
+        let cluster = Cluster::of(&tenancy, catalog).map_err(Failure::input)?;
         let stop = interrupt::flag()?;
         let jobs = tenancy.job.len() + tenancy.trace.as_ref().map_or(0, |trace| trace.jobs as usize);
         let each = if tenancy.apart { (0..jobs).map(Some).collect() } else { vec![None] };

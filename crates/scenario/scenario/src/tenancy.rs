@@ -16,10 +16,11 @@ static PRESETS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/clusters");
 pub struct Tenancy {
     /// A line for people.
     pub summary: Option<String>,
-    /// The network by its shape: `clos-4x4x8x4x4`, `leaf-spine-8x4x8`. Each of its hosts is an accelerator with a link of its own.
+    /// The network by its shape, `clos-4x4x8x4x4`, `leaf-spine-8x4x8`, or a file with hosts, switches and links, as `quincunx import` makes them.
+    /// Each host is an accelerator.
     pub fabric: String,
-    /// Every link, each way.
-    pub link: TenancyLink,
+    /// Every link, each way; a file's have their own.
+    pub link: Option<TenancyLink>,
     /// Servers whose accelerators are joined by something faster; none: each is by itself.
     pub scale_up: Option<ScaleUp>,
     /// Who gets switches; all of [`TenancyPolicy`] if not said.
@@ -250,6 +251,11 @@ const fn yes() -> bool {
     true
 }
 
+/// Shapes have neither a folder nor an ending.
+fn is_fabric_file(fabric: &str) -> bool {
+    fabric.contains(['/', '.'])
+}
+
 /// The names of all policies, in their order.
 const POLICIES: &str = "ring edt spatial temporal";
 
@@ -326,6 +332,13 @@ impl Tenancy {
     pub fn parse(place: &str, text: &str, changes: &[Override]) -> Result<Self, ScenarioError> {
         let mut document = Document::parse(place, text)?;
         changes.iter().try_for_each(|change| document.set(change))?;
+        // Whoever puts a network of a file in the place of a shape means its links, too.
+        let sets = |what: &dyn Fn(&Override) -> bool| changes.iter().any(what);
+        let is_file =
+            |change: &Override| change.key == "fabric" && change.value.as_str().is_some_and(is_fabric_file);
+        if sets(&is_file) && !sets(&|change| change.key.starts_with("link")) {
+            document.take("link");
+        }
         Self::read(place, &document)
     }
 
@@ -337,6 +350,11 @@ impl Tenancy {
         let tenancy: Self = document.get()?;
         tenancy.check().map_err(|error| ScenarioError::Key { place: place.into(), error })?;
         Ok(tenancy)
+    }
+
+    /// Whether its network is in a file.
+    pub fn has_fabric_file(&self) -> bool {
+        is_fabric_file(&self.fabric)
     }
 
     /// The model of that name.
@@ -355,6 +373,17 @@ impl Tenancy {
         if self.memory_units.is_empty() || self.memory_units.contains(&0) {
             let found = format!("{:?}", self.memory_units);
             return wrong("`memory_units` of one or more", found, "say how many units a switch has");
+        }
+        match (self.has_fabric_file(), self.link) {
+            (true, Some(_)) => {
+                let found = format!("[link] beside {}", self.fabric);
+                return wrong("links of the fabric's own file alone", found, "leave [link] out");
+            }
+            (false, None) => {
+                let found = format!("`fabric = \"{}\"` alone", self.fabric);
+                return wrong("a [link] of a fabric by its shape", found, "say its `rate`");
+            }
+            _ => {}
         }
         if self.policies.is_empty() {
             return wrong("a policy at least in `policies`", "none".into(), "name one, or leave the key out");

@@ -15,7 +15,7 @@ fn preset(changes: &[String]) -> Tenancy {
 /// What a run comes to, and the seconds that it and making its network take.
 fn timed(tenancy: &Tenancy, policy: TenancyPolicy, units: u32) -> (TenancyMeasurement, f64, f64) {
     let start = Instant::now();
-    let cluster = Cluster::new(&tenancy.fabric, &tenancy.link).expect("its shape");
+    let cluster = Cluster::of(tenancy, CATALOG).expect("its shape");
     let made = start.elapsed().as_secs_f64();
     let request = TenancyRequest {
         tenancy,

@@ -2,10 +2,11 @@
 
 use quincunx_control::map::{Map, MapLink, MapNode};
 use quincunx_control::{LinkReport, NodeDescription, Role};
+use quincunx_design::Catalog;
 use quincunx_driver_flow::LinkId;
 use quincunx_fabric::{Clos, LinkProperties, NodeKind, ShapeError, SwitchedShape, Topology};
-use quincunx_scenario::TenancyLink;
-use quincunx_units::{BitRate, ByteCount};
+use quincunx_scenario::{Fabric, PacketFabric, Scenario, ScenarioError, Tenancy, TenancyLink, TopologyName};
+use quincunx_units::{BitRate, ByteCount, Duration};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -16,9 +17,45 @@ pub struct Cluster {
     hosts: Vec<MapNode>,
     /// By link of the map: its ends, the one of the lower number first.
     ends: Vec<[MapNode; 2]>,
-    /// By link of the map: cables side by side.
-    cables: Vec<u16>,
-    rate: BitRate,
+    /// By link of the map: what it carries each way, by all its cables.
+    rates: Vec<BitRate>,
+    /// The longest of a link.
+    latency: Duration,
+}
+
+/// Why there is no network.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// Its shape.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    /// The file that it is in.
+    #[error(transparent)]
+    File(#[from] ScenarioError),
+    /// A file with something else.
+    #[error(
+        "expected hosts and switches with links between them (kind = \"packet\") in {path}, found something else; make one with quincunx import"
+    )]
+    Kind {
+        /// The file.
+        path: String,
+    },
+    /// A host that no switch joins with the others.
+    #[error(
+        "expected switches that join each host with the first, found none at \"{host}\"; collectives of this host could not run: add a link"
+    )]
+    Apart {
+        /// The host.
+        host: String,
+    },
+}
+
+/// Cables between two nodes, side by side.
+#[derive(Clone, Copy, Default)]
+struct Cables {
+    count: u16,
+    /// Of all, in bits a second.
+    rate: u64,
 }
 
 /// Names of nodes, and pairs of them that cables join.
@@ -26,21 +63,25 @@ pub struct Cluster {
 struct Plan {
     hosts: Vec<String>,
     switches: Vec<String>,
-    pairs: BTreeMap<[String; 2], u16>,
+    pairs: BTreeMap<[String; 2], Cables>,
+    latency: Duration,
 }
 
 impl Plan {
-    fn join(&mut self, mut ends: [String; 2]) {
+    fn join(&mut self, mut ends: [String; 2], LinkProperties { rate, latency }: LinkProperties) {
         ends.sort();
-        *self.pairs.entry(ends).or_insert(0) += 1;
+        let cables = self.pairs.entry(ends).or_default();
+        cables.count += 1;
+        cables.rate += rate.bits_per_second();
+        self.latency = self.latency.max(latency);
     }
 
-    fn clos(shape: Clos) -> Self {
+    fn clos(shape: Clos, link: LinkProperties) -> Self {
         let mut plan = Self { switches: shape.switch_names().collect(), ..Self::default() };
-        shape.uplinks().for_each(|ends| plan.join(ends));
+        shape.uplinks().for_each(|ends| plan.join(ends, link));
         for (number, leaf) in shape.leaves_of_hosts().enumerate() {
             plan.hosts.push(format!("host-{number}"));
-            plan.join([format!("host-{number}"), leaf]);
+            plan.join([format!("host-{number}"), leaf], link);
         }
         plan
     }
@@ -54,13 +95,37 @@ impl Plan {
             }
         }
         for link in topology.links() {
-            plan.join(link.ends.map(|end| topology.node(end.node).name.clone()));
+            plan.join(link.ends.map(|end| topology.node(end.node).name.clone()), link.properties);
         }
         plan
     }
 }
 
 impl Cluster {
+    /// That of a file, by shape or in a file of its own.
+    ///
+    /// # Errors
+    /// If there is no such shape, the file has none, or its switches do not join its hosts.
+    pub fn of(tenancy: &Tenancy, catalog: Catalog) -> Result<Self, ClusterError> {
+        let Some(link) = &tenancy.link else {
+            let path = &tenancy.fabric;
+            return match Scenario::find(path, &[], catalog)?.fabric {
+                Fabric::Packet(PacketFabric { topology: TopologyName::Listed(topology), .. }) => {
+                    Self::joined(&Plan::of(&topology)).connected()
+                }
+                Fabric::Packet(PacketFabric { topology: TopologyName::Ring(_), .. }) => {
+                    Err(ClusterError::Kind { path: path.clone() })
+                }
+                Fabric::Packet(PacketFabric { topology, link, .. }) => {
+                    let link = TenancyLink { rate: link.rate, latency: link.latency };
+                    Self::new(&topology.to_string(), &link)?.connected()
+                }
+                _ => Err(ClusterError::Kind { path: path.clone() }),
+            };
+        };
+        Ok(Self::new(&tenancy.fabric, link)?)
+    }
+
     /// The network of that shape.
     ///
     /// # Errors
@@ -68,24 +133,49 @@ impl Cluster {
     pub fn new(shape: &str, link: &TenancyLink) -> Result<Self, ShapeError> {
         let properties = LinkProperties { rate: link.rate, latency: link.latency };
         let plan = match shape.parse::<Clos>() {
-            Ok(clos) => Plan::clos(clos),
+            Ok(clos) => Plan::clos(clos, properties),
             Err(_) if SwitchedShape::is_meant(shape) => {
                 Plan::of(&shape.parse::<SwitchedShape>()?.topology(properties))
             }
             Err(_) => Plan::of(&Topology::from_shape(&shape.parse()?, properties)),
         };
-        Ok(Self::joined(&plan, link.rate))
+        Ok(Self::joined(&plan))
     }
 
-    fn joined(plan: &Plan, rate: BitRate) -> Self {
+    /// The same if switches join all hosts, those of one server with those of others, too.
+    fn connected(self) -> Result<Self, ClusterError> {
+        let is_switch = |node: &MapNode| !self.map.is_host(*node);
+        let switches = |host: MapNode| self.map.ports(host).iter().map(|(_, to)| *to).filter(is_switch);
+        let between = |link| self.ends(link).iter().all(is_switch);
+        // Whom the switches near one of the first host's do not reach.
+        let apart = |switch: MapNode| {
+            let near = self.map.distances(switch, &between);
+            let is_near = |to: MapNode| near[to.0 as usize].is_some();
+            self.hosts.iter().copied().find(|&host| !switches(host).any(is_near))
+        };
+        let first = self.hosts[0];
+        let mut lost = Some(first);
+        for switch in switches(first) {
+            lost = apart(switch);
+            if lost.is_none() {
+                break;
+            }
+        }
+        match lost {
+            Some(host) => Err(ClusterError::Apart { host: self.map.name(host).to_owned() }),
+            None => Ok(self),
+        }
+    }
+
+    fn joined(plan: &Plan) -> Self {
         let mut links: BTreeMap<&str, Vec<LinkReport>> = BTreeMap::new();
         for ([a, b], &cables) in &plan.pairs {
             for (own, neighbour) in [(a, b), (b, a)] {
                 let report = LinkReport {
                     interface: None,
                     neighbour: neighbour.clone(),
-                    parallel_links: cables,
-                    rate: Some(rate),
+                    parallel_links: cables.count,
+                    rate: BitRate::new(cables.rate / u64::from(cables.count)),
                 };
                 links.entry(own).or_default().push(report);
             }
@@ -106,14 +196,14 @@ impl Cluster {
             ends
         };
         let ends: Vec<_> = map.links().map(ends).collect();
-        let cables = |ends: &[MapNode; 2]| {
+        let rate = |ends: &[MapNode; 2]| {
             let mut names = ends.map(|end| map.name(end).to_owned());
             names.sort();
-            plan.pairs[&names]
+            BitRate::new(plan.pairs[&names].rate).expect("a cable carries something")
         };
-        let cables = ends.iter().map(cables).collect();
+        let rates = ends.iter().map(rate).collect();
         let hosts = plan.hosts.iter().map(|name| place(name)).collect();
-        Self { map, hosts, ends, cables, rate }
+        Self { map, hosts, ends, rates, latency: plan.latency }
     }
 
     /// How many accelerators it has.
@@ -140,10 +230,12 @@ impl Cluster {
 
     /// What each link carries, one way after the other: link `n` of the map is `2 n` from its lower end and `2 n + 1` back.
     pub(crate) fn rates(&self) -> impl Iterator<Item = BitRate> {
-        let rate = |&cables: &u16| {
-            BitRate::new(self.rate.bits_per_second() * u64::from(cables)).expect("a cable carries something")
-        };
-        self.cables.iter().map(rate).flat_map(|rate| [rate, rate])
+        self.rates.iter().flat_map(|&rate| [rate, rate])
+    }
+
+    /// Time to the other end of a link; of links that differ the longest.
+    pub(crate) const fn latency(&self) -> Duration {
+        self.latency
     }
 
     /// A link, away from a node.

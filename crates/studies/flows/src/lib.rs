@@ -14,7 +14,7 @@ mod sizes;
 mod usage;
 mod ways;
 
-pub use fabric::Cluster;
+pub use fabric::{Cluster, ClusterError};
 pub use grants::Admissions;
 pub use measured::{Failed, JobOutcome, TenancyMeasurement};
 pub use run::{Stopped, TenancyError, TenancyRequest, measure_tenancy};

@@ -144,7 +144,7 @@ mod tests {
     }
 
     fn cluster() -> Cluster {
-        Cluster::new("leaf-spine-2x2x6", &Tenancy::find("epic-128", &[]).unwrap().link).unwrap()
+        Cluster::new("leaf-spine-2x2x6", &Tenancy::find("epic-128", &[]).unwrap().link.unwrap()).unwrap()
     }
 
     #[test]

@@ -3,7 +3,7 @@
 mod failures;
 
 use crate::cost::Designs;
-use crate::fabric::Cluster;
+use crate::fabric::{Cluster, ClusterError};
 use crate::grants::{Grants, Tree};
 use crate::job::{Iteration, Phase, groups};
 use crate::measured::{Failed, JobOutcome, TenancyMeasurement};
@@ -15,7 +15,6 @@ use quincunx_collective::{GroupId, SplitMix64};
 use quincunx_control::map::MapNode;
 use quincunx_design::{Catalog, Refusal};
 use quincunx_driver_flow::{Due, FlowId, FlowSimulation, LinkId, Load};
-use quincunx_fabric::ShapeError;
 use quincunx_scenario::{JobTrace, ScaleUp, Tenancy, TenancyPolicy};
 use quincunx_units::{ByteCount, Duration, Instant};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -53,9 +52,9 @@ pub struct Stopped {
 /// Why there is no run.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum TenancyError {
-    /// The network's shape.
+    /// The network.
     #[error(transparent)]
-    Shape(#[from] ShapeError),
+    Cluster(#[from] ClusterError),
     /// A design.
     #[error(transparent)]
     Design(#[from] Refusal),
@@ -658,7 +657,7 @@ impl Run<'_> {
         let loads = weights.into_iter().map(|(link, weight)| Load { link, weight: weight / most }).collect();
         let flow = self.simulation.start(loads, volume * most, Token::Done(turn, place));
         group.flow = Some(Flow { id: flow, bits: volume * most, vector: volume });
-        Ok(Some(self.request.tenancy.link.latency * links))
+        Ok(Some(cluster.latency() * links))
     }
 
     fn end_collective(&mut self, number: u32, place: u32) -> Result<(), TenancyError> {

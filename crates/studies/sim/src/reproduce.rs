@@ -528,7 +528,7 @@ fn mean_job_time(
     catalog: Catalog,
     stop: &AtomicBool,
 ) -> Result<f64, TenancyError> {
-    let cluster = Cluster::new(&tenancy.fabric, &tenancy.link)?;
+    let cluster = Cluster::of(tenancy, catalog).map_err(TenancyError::from)?;
     let units = tenancy.memory_units[0];
     let request = TenancyRequest {
         tenancy,

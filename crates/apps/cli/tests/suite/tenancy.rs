@@ -48,3 +48,27 @@ fn of_many_runs_it_is_not_told() {
         runs.iter().all(|run| run["part_s"].is_null() && run["busiest_links"][0]["utilisation"].is_f64())
     );
 }
+
+#[test]
+fn where_things_fail_it_is_told_what_and_what_came_of_it() {
+    let alone = ["sim", "cluster", "epic-2048", "--policy", "spatial", "--memory-units", "8"];
+    let some = ["--set", "trace.jobs=40", "--set", "failures.server=5h", "--set", "failures.repair=1m"];
+    let run = json(&quincunx(&[&alone[..], &some, &["--json"]].concat()));
+    let [failed, rows] = [&run["runs"][0]["failed"], &run["rows"]];
+    assert!(
+        failed["servers"].as_u64() > Some(0) && failed["links"] == 0 && failed["switches"] == 0,
+        "{failed}"
+    );
+    let rows = rows.as_array().expect("jobs");
+    let restarts: u64 = rows.iter().filter_map(|job| job["restarts"].as_u64()).sum();
+    let lost: f64 = rows.iter().filter_map(|job| job["lost_s"].as_f64()).sum();
+    assert!(restarts > 0 && lost > 0.0, "{restarts} restarts, {lost} s");
+    let printed = String::from_utf8(quincunx(&[&alone[..], &some].concat()).stdout).expect("text");
+    let line = printed.lines().last().expect("a table");
+    let cells: Vec<&str> = line.split_whitespace().collect();
+    let expected = ["spatial", "8", "0", "0", &failed["servers"].to_string(), &restarts.to_string()];
+    assert_eq!(cells[..6], expected, "{printed}");
+    assert_eq!(cells[6], format!("{lost:.1}"));
+    let calm = quincunx(&["sim", "cluster", "epic-128", "--policy", "ring", "--memory-units", "4"]);
+    assert!(!String::from_utf8(calm.stdout).expect("text").contains("what failed"));
+}

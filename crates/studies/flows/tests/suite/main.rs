@@ -1,6 +1,7 @@
 //! Clusters by flows: EPIC's tables 36 to 42, the manager beside the simulation, and what must hold of any run.
 
 mod failures;
+mod files;
 mod manager;
 mod refusals;
 mod tables;
@@ -34,7 +35,7 @@ fn seeded(
     only: Option<usize>,
     seed: u64,
 ) -> Result<TenancyMeasurement, TenancyError> {
-    let cluster = Cluster::new(&tenancy.fabric, &tenancy.link)?;
+    let cluster = Cluster::of(tenancy, CATALOG)?;
     let request = TenancyRequest {
         tenancy,
         cluster: &cluster,

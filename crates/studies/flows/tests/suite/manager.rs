@@ -69,7 +69,7 @@ fn the_manager_and_the_simulation_give_switches_to_the_same_groups() {
     let changes: Vec<_> = changes.iter().map(|change| change.parse().unwrap()).collect();
     let tenancy = Tenancy::find("epic-128", &changes).unwrap();
     assert_eq!(tenancy.slots, Slots::Sums);
-    let cluster = Cluster::new("clos-2x2x4x2x2", &tenancy.link).unwrap();
+    let cluster = Cluster::new("clos-2x2x4x2x2", &tenancy.link.unwrap()).unwrap();
     let policies: [(TenancyPolicy, &'static dyn Policy); 2] =
         [(TenancyPolicy::Edt, &EdgeDisjoint), (TenancyPolicy::Spatial, &Spatial { prefer: Prefer::Depth })];
     for (policy, same) in policies {
@@ -102,7 +102,7 @@ fn a_leaf_without_memory_is_passed_by_who_adds_up_above_it() {
     let changes = ["slots=sums", "unit=64KiB", "volume=plan", "design=epic-2", "fallback=ring"];
     let changes: Vec<_> = changes.iter().map(|change| change.parse().unwrap()).collect();
     let tenancy = Tenancy::find("epic-128", &changes).unwrap();
-    let cluster = Cluster::new("clos-2x2x4x2x2", &tenancy.link).unwrap();
+    let cluster = Cluster::new("clos-2x2x4x2x2", &tenancy.link.unwrap()).unwrap();
     let of = |units| Admissions::new(&tenancy, &cluster, CATALOG, TenancyPolicy::Spatial, units).unwrap();
     // Just as much as a group of four at a leaf takes of it.
     let units = (1..1000).find(|&units| of(units).grant(&[0, 1, 2, 3])).unwrap();

@@ -112,9 +112,9 @@ fn flows_that_a_hash_spreads_are_slower_than_pinned_ones() {
 fn latency_is_waited_for_once_for_each_step_and_link() {
     // Six steps of two links; in a tree up and down one.
     let time = |policy, latency: &str| {
-        let tenancy = small(&job("a", 4, ""), "").link;
+        let link = small(&job("a", 4, ""), "").link.unwrap();
         let tenancy = Tenancy {
-            link: quincunx_scenario::TenancyLink { latency: latency.parse().unwrap(), ..tenancy },
+            link: Some(quincunx_scenario::TenancyLink { latency: latency.parse().unwrap(), ..link }),
             ..small(&job("a", 4, ""), "")
         };
         measured(&tenancy, policy, 8, None).jobs[0].completion()
@@ -132,7 +132,7 @@ fn a_phase_waits_for_the_latency_of_its_farthest_group() {
         let mut tenancy = small(&job("a", 12, ""), "");
         tenancy.fabric = "leaf-spine-2x2x6".into();
         tenancy.model[0].tp = 4;
-        tenancy.link.latency = latency.parse().unwrap();
+        tenancy.link.as_mut().unwrap().latency = latency.parse().unwrap();
         measured(&tenancy, TenancyPolicy::Ring, 8, None).jobs[0].completion()
     };
     assert_eq!(time("1ms") - time("0ms"), Duration::from_millis(18 + 13));
@@ -142,7 +142,7 @@ fn a_phase_waits_for_the_latency_of_its_farthest_group() {
 fn one_seed_is_one_run_and_another_seed_another() {
     let run = |seed: u64| {
         let tenancy = preset("epic-2048", &["trace.jobs=20"]);
-        let cluster = quincunx_flows::Cluster::new(&tenancy.fabric, &tenancy.link).unwrap();
+        let cluster = quincunx_flows::Cluster::of(&tenancy, quincunx_designs::CATALOG).unwrap();
         let request = quincunx_flows::TenancyRequest {
             tenancy: &tenancy,
             cluster: &cluster,

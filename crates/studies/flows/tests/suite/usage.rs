@@ -84,7 +84,7 @@ fn among_hosts_nobody_holds_switches() {
 #[test]
 fn a_run_that_is_watched_is_the_same_run() {
     let tenancy = twenty_jobs();
-    let cluster = Cluster::new(&tenancy.fabric, &tenancy.link).unwrap();
+    let cluster = Cluster::of(&tenancy, quincunx_designs::CATALOG).unwrap();
     let run = |watched: bool| {
         let request = TenancyRequest {
             tenancy: &tenancy,

@@ -54,7 +54,7 @@ fn by_flows(case: &Case, policy: TenancyPolicy, design: &str, bytes: u64) -> Vec
         case.fabric
     );
     let tenancy = Tenancy::parse("jobs.toml", &text, &[]).unwrap();
-    let cluster = Cluster::new(&tenancy.fabric, &tenancy.link).unwrap();
+    let cluster = Cluster::of(&tenancy, CATALOG).unwrap();
     let request = TenancyRequest {
         tenancy: &tenancy,
         cluster: &cluster,
