@@ -2,7 +2,7 @@
 
 use crate::tenants::{job, small};
 use crate::{measured, preset, seeded, tried};
-use quincunx_flows::TenancyMeasurement;
+use quincunx_flows::{TenancyMeasurement, Used};
 use quincunx_scenario::{Failures, Tenancy, TenancyPolicy};
 use quincunx_units::{Duration, MeanTime};
 
@@ -124,6 +124,54 @@ fn whose_leaves_nothing_joins_waits_for_the_repair() {
         job.restarts == 0 && found.failed.interrupted > 0 && job.runtime() > Duration::from_secs(30)
     });
     assert!(slow.count() > 0);
+}
+
+#[test]
+fn who_waits_for_a_repair_goes_on_when_it_is_there() {
+    // The same, where nothing else fails until the end: the next failure is not what wakes anybody up.
+    let failures = Failures { link: every("300s"), repair: "10s".parse().unwrap(), ..none() };
+    let mut tenancy = failing(one(2, 3), failures);
+    tenancy.fabric = "leaf-spine-2x1x1".into();
+    let alone = (1..=200).map(|seed| seeded(&tenancy, TenancyPolicy::Ring, 8, None, seed).unwrap());
+    let woken = alone.filter(|found| {
+        found.failed.links == 1 && found.failed.interrupted > 0 && found.jobs[0].restarts == 0
+    });
+    assert!(woken.count() > 3);
+}
+
+#[test]
+fn of_jobs_that_lose_accelerators_at_once_the_first_is_the_first_again() {
+    // Two behind a leaf that fails, with room for one of them behind another.
+    let jobs = [job("a", 2, ""), job("b", 2, ""), job("c", 10, "")].concat();
+    let tenancy = failing(small(&jobs, ""), Failures { switch: every("60s"), ..none() });
+    let mut together = 0;
+    for seed in 1..=300 {
+        let found = seeded(&tenancy, TenancyPolicy::Ring, 8, None, seed).unwrap();
+        let [a, b, c] = &found.jobs[..] else { panic!("three jobs") };
+        if (a.restarts, b.restarts, c.restarts, found.failed.switches) == (1, 1, 0, 1) {
+            assert!(a.ended < b.ended, "seed {seed}");
+            together += 1;
+        }
+    }
+    assert!(together > 3, "{together}");
+}
+
+#[test]
+fn what_links_have_carried_is_told_of_collectives_that_were_interrupted_too() {
+    let failures = Failures { link: every("60s"), repair: "20s".parse().unwrap(), ..none() };
+    for found in with_seeds(&failing(one(16, 3), failures), TenancyPolicy::Temporal) {
+        let usage = found.usage.as_ref().unwrap();
+        let end = found.makespan().as_secs_f64();
+        for (name, share) in &found.busiest {
+            let used = usage.links.iter().chain(&usage.access).find(|used| used.name == *name);
+            let part = usage.part.as_secs_f64();
+            let long = |at: usize| (end - at as f64 * part).min(part);
+            let sum =
+                |used: &Used| used.shares.iter().enumerate().map(|(at, share)| share * long(at)).sum::<f64>();
+            let told = used.map_or(0.0, sum) / end;
+            assert!((told - share).abs() < 1e-6, "{name}: {told} and {share}");
+        }
+    }
 }
 
 #[test]
