@@ -571,6 +571,7 @@ impl Run<'_> {
             }
             let latency = self.communicate(turn, place, group, volume)?;
             job.latency = job.latency.max(latency);
+            self.failed.interrupted += u64::from(group.halted.is_some());
             let outcome = &mut self.outcomes[number as usize];
             outcome.collectives[0] += 1;
             outcome.collectives[1] += u64::from(group.holds);
@@ -600,7 +601,6 @@ impl Run<'_> {
         }
         let latency = self.start(turn, place, group, volume)?;
         if latency.is_none() {
-            self.failed.interrupted += 1;
             group.halted = Some(Halted { bits: volume, has_no_way: true });
         }
         Ok(latency.unwrap_or(Duration::ZERO))

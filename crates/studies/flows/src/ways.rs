@@ -140,6 +140,8 @@ fn distances(cluster: &Cluster, outages: &Outages, from: MapNode) -> Vec<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outages::Thing;
+    use quincunx_control::map::MapLink;
     use quincunx_scenario::Tenancy;
 
     #[test]
@@ -164,7 +166,7 @@ mod tests {
         let tenancy = Tenancy::find("epic-128", &[]).unwrap();
         let cluster = Cluster::new("leaf-spine-2x2x2", &tenancy.link.unwrap()).unwrap();
         let failures = quincunx_scenario::Failures {
-            link: None,
+            link: Some("1h".parse().unwrap()),
             switch: Some("1h".parse().unwrap()),
             server: None,
             repair: "1h".parse().unwrap(),
@@ -178,7 +180,7 @@ mod tests {
         let spines: Vec<u32> = outages
             .numbers()
             .filter(|&number| match outages.thing(number) {
-                crate::outages::Thing::Switch(switch) => cluster.map().name(*switch).contains("spine"),
+                Thing::Switch(switch) => cluster.map().name(*switch).contains("spine"),
                 _ => false,
             })
             .collect();
@@ -193,5 +195,15 @@ mod tests {
         assert!(around.is_some());
         assert_eq!(after(other, true), None);
         assert_ne!(after(one, false), around);
+        after(other, false);
+        // A link alone: who is behind it is still as near, by another.
+        let free = ways.way(&cluster, &outages, ends, 0).unwrap();
+        let broken = Thing::Link(MapLink(free[1].0 / 2));
+        let number = outages.numbers().find(|&number| *outages.thing(number) == broken).unwrap();
+        outages.set(&cluster, number, true);
+        ways.forget_distances();
+        let other = ways.way(&cluster, &outages, ends, 0).unwrap();
+        other.iter().for_each(|link| ways.pin(*link));
+        assert_eq!(ways.way(&cluster, &outages, ends, 0).unwrap(), other, "though it is fuller");
     }
 }

@@ -3,7 +3,8 @@
 use crate::tenants::{job, small};
 use crate::{preset, tried};
 use quincunx_flows::TenancyMeasurement;
-use quincunx_scenario::{Tenancy, TenancyPolicy};
+use quincunx_scenario::{Failures, Tenancy, TenancyPolicy};
+use quincunx_units::Duration;
 use std::path::PathBuf;
 
 /// A job of so many accelerators, which computes for 1 s and adds up 10 Gbit, on the network of a file with that text.
@@ -65,6 +66,29 @@ fn a_host_of_several_links_takes_the_one_that_is_nearer() {
     let far = links.replacen("\"a\", \"t\"", "\"a\", \"s\"", 1);
     let tenancy = on("several", 2, &format!("kind = \"packet\"\n{nodes}{other}{far}"));
     assert_eq!(seconds(&tenancy, TenancyPolicy::Ring), 1.0 + 1.0);
+}
+
+#[test]
+fn a_host_of_several_links_works_on_with_one() {
+    let nodes = [("s", "switch"), ("t", "switch"), ("a", "host"), ("b", "host")];
+    let nodes: String = nodes.iter().map(|(name, kind)| node(name, kind)).collect();
+    let links = ["s", "t"].map(|switch| ["a", "b"].map(|host| link([host, switch], "10Gbit/s", "")).concat());
+    let mut tenancy = on("two", 2, &format!("kind = \"packet\"\n{nodes}{}", links.concat()));
+    tenancy.job[0].iterations = 100;
+    tenancy.failures = Some(Failures {
+        link: Some("60s".parse().unwrap()),
+        switch: None,
+        server: None,
+        repair: "1s".parse().unwrap(),
+        recovery: Duration::ZERO,
+        restart: Duration::ZERO,
+        adaptive: true,
+    });
+    let found = found(&tenancy, TenancyPolicy::Ring).unwrap();
+    let restarts = found.jobs[0].restarts;
+    // But where both of one fail within a second.
+    let links = found.failed.links as u32;
+    assert!(found.failed.interrupted > 5 && restarts * 5 < links, "{:?}, {restarts} restarts", found.failed);
 }
 
 #[test]
