@@ -94,7 +94,7 @@ impl Grants {
         let found = {
             let ground = Ground {
                 map: &self.map,
-                able: &|node| !self.map.is_host(node) && outages.is_up(node),
+                able: &|node| !self.map.is_host(node),
                 usable: &|link| outages.carries(cluster, link) && policy.may_use(&self.map, link),
                 memory: &|node| self.memory[node.0 as usize].longest(),
             };

@@ -100,7 +100,7 @@ impl Outages {
     }
 
     /// Whether a node works.
-    pub(crate) fn is_up(&self, node: MapNode) -> bool {
+    fn is_up(&self, node: MapNode) -> bool {
         !self.nodes[node.0 as usize]
     }
 

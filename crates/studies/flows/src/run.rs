@@ -378,6 +378,7 @@ impl Run<'_> {
         }
         self.grants.assert_invariants();
         assert!(self.grants.are_none(), "all jobs are over, and somebody has switches");
+        assert!(self.ways.are_free(), "all jobs are over, and something is pinned to a link");
         let mut measured = TenancyMeasurement {
             jobs: self.outcomes,
             events: self.simulation.events(),

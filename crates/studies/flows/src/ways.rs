@@ -35,6 +35,11 @@ impl Ways {
         self.pinned[link.0 as usize] -= 1;
     }
 
+    /// Whether nothing is pinned anywhere.
+    pub(crate) fn are_free(&self) -> bool {
+        self.pinned.iter().all(|&pinned| pinned == 0)
+    }
+
     /// Something has failed, or is whole again.
     pub(crate) fn forget_distances(&mut self) {
         self.distances.clear();

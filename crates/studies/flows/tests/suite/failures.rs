@@ -42,7 +42,8 @@ fn with_seeds(tenancy: &Tenancy, policy: TenancyPolicy) -> impl Iterator<Item = 
 fn what_fails_too_late_changes_nothing() {
     let calm = preset("epic-2048", &["trace.jobs=20"]);
     let late = "1000000y";
-    let failures = Failures { link: every(late), switch: every(late), server: every(late), ..none() };
+    let rest = Failures { recovery: Duration::from_secs(5), restart: Duration::from_secs(5), ..none() };
+    let failures = Failures { link: every(late), switch: every(late), server: every(late), ..rest };
     for policy in TenancyPolicy::all() {
         let found = measured(&failing(calm.clone(), failures), policy, 8, None);
         assert_eq!(found, measured(&calm, policy, 8, None));
