@@ -64,7 +64,7 @@ test-wheel: ## The wheels of the Python package and of the command in an empty e
 	$(PYTHON) tools/wheel.py
 
 .PHONY: release
-release: ## What is handed out, for x86-64 and aarch64: target/release-VERSION (Debian, rustup; half an hour)
+release: ## What is handed out, for x86-64 and aarch64: target/release-VERSION (Debian, rustup; an hour)
 	$(PYTHON) tools/python_environment.py tools/release/requirements.txt tools/release
 
 .PHONY: release-twice

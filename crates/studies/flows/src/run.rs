@@ -347,11 +347,11 @@ impl Run<'_> {
     ) -> Result<TenancyMeasurement, TenancyError> {
         let jobs = self.planned.len();
         while self.done < jobs {
+            let due =
+                self.simulation.go_on().expect("whoever waits, waits for a job that runs, or for a repair");
             if self.simulation.now() == END_OF_TIME {
                 return Err(TenancyError::TooLong);
             }
-            let due =
-                self.simulation.go_on().expect("whoever waits, waits for a job that runs, or for a repair");
             if self.simulation.events().is_multiple_of(TELL_EVERY)
                 && progress(self.done as f64 / jobs as f64).is_break()
             {

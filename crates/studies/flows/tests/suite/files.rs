@@ -48,6 +48,13 @@ fn each_link_has_its_own_rate_and_the_slowest_decides() {
 }
 
 #[test]
+fn the_longest_latency_of_a_link_counts_for_all() {
+    // Two steps over two links each, of which one is short.
+    let text = pair(["10Gbit/s", "10Gbit/s"], "").replacen("latency = \"0s\"", "latency = \"1s\"", 1);
+    assert_eq!(seconds(&on("latency", 2, &text), TenancyPolicy::Ring), 1.0 + 4.0 + 4.0);
+}
+
+#[test]
 fn cables_side_by_side_carry_together() {
     let tenancy = on("cables", 2, &pair(["5Gbit/s", "10Gbit/s"], "count = 2"));
     assert_eq!(seconds(&tenancy, TenancyPolicy::Ring), 1.0 + 4.0);

@@ -57,6 +57,18 @@ fn a_job_that_is_larger_than_the_cluster_is_refused_before_it_waits_for_ever() {
 }
 
 #[test]
+fn a_job_that_outlasts_time_is_refused_and_not_told_as_213_days() {
+    // In the middle, and in its last flow.
+    for iterations in [3, 1] {
+        let mut tenancy = preset("epic-128", &["link.rate=10kbit/s"]);
+        tenancy.job.iter_mut().for_each(|job| job.iterations = iterations);
+        tenancy.model.iter_mut().for_each(|model| model.tp = 1);
+        let error = tried(&tenancy, TenancyPolicy::Ring, 4, Some(1)).unwrap_err().to_string();
+        assert!(error.contains("213 days"), "{error}");
+    }
+}
+
+#[test]
 fn a_fabric_that_is_none_is_refused() {
     let tenancy = preset("epic-128", &["fabric=clos-2x4"]);
     let error = tried(&tenancy, TenancyPolicy::Ring, 4, Some(0)).unwrap_err().to_string();
