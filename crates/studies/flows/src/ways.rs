@@ -77,6 +77,7 @@ impl Ways {
         let mut layer: BTreeMap<MapNode, Reached> = [(first, (0, 0, None))].into();
         let mut layers = vec![layer.clone()];
         while !layer.contains_key(&last) {
+            assert!(!layer.is_empty(), "a way leads where distances do");
             let mut next: BTreeMap<MapNode, Reached> = BTreeMap::new();
             for (&node, &(fullest, all, _)) in &layer {
                 let nearer = map.ports(node).iter().filter(|(link, to)| {
