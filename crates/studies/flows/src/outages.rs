@@ -116,11 +116,14 @@ impl Outages {
     }
 }
 
+/// A number above zero, and at most one.
+pub(crate) const fn share(random: &mut SplitMix64) -> f64 {
+    ((random.draw() >> 11) + 1) as f64 / (1_u64 << 53) as f64
+}
+
 /// A time of that mean, exponentially distributed.
 fn drawn(random: &mut SplitMix64, mean: MeanTime) -> Option<Duration> {
-    // Above zero, and at most one.
-    let share = ((random.draw() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
-    let picos = -share.ln() * mean.as_secs_f64() * 1e12;
+    let picos = -share(random).ln() * mean.as_secs_f64() * 1e12;
     (picos < u64::MAX as f64).then(|| Duration::from_picos(picos as u64))
 }
 

@@ -7,7 +7,7 @@ use crate::fabric::{Cluster, ClusterError};
 use crate::grants::{Grants, Tree};
 use crate::job::{Iteration, Phase, groups};
 use crate::measured::{Failed, JobOutcome, TenancyMeasurement};
-use crate::outages::Outages;
+use crate::outages::{Outages, share};
 use crate::sizes::{Sizes, sizes_of};
 use crate::usage::Watch;
 use crate::ways::Ways;
@@ -288,8 +288,7 @@ fn planned(request: &TenancyRequest<'_>) -> Result<(Vec<Planned>, u64), TenancyE
     let mut left_out = 0;
     if let Some(trace) = &tenancy.trace {
         let mut random = SplitMix64::new(request.seed);
-        // Above zero, and at most one.
-        let mut share = || ((random.draw() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+        let mut share = || share(&mut random);
         let listed = trace.sizes_of.as_ref().map(|path| listed(request, trace, path)).transpose()?;
         left_out = listed.as_ref().map_or(0, |listed| listed.left_out);
         let mut at = 0.0;

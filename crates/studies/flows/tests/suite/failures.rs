@@ -6,12 +6,12 @@ use quincunx_flows::{TenancyMeasurement, Used};
 use quincunx_scenario::{Failures, Tenancy, TenancyPolicy};
 use quincunx_units::{Duration, MeanTime};
 
-fn every(text: &str) -> Option<MeanTime> {
+pub(crate) fn every(text: &str) -> Option<MeanTime> {
     Some(text.parse().unwrap())
 }
 
 /// What never fails, and is whole after a second in the mean.
-fn none() -> Failures {
+pub(crate) fn none() -> Failures {
     Failures {
         link: None,
         switch: None,

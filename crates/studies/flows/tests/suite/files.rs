@@ -1,10 +1,10 @@
 //! Networks in files, whose links differ and whose hosts may have several.
 
+use crate::failures::{every, none};
 use crate::tenants::{job, small};
 use crate::{preset, tried};
 use quincunx_flows::TenancyMeasurement;
 use quincunx_scenario::{Failures, Tenancy, TenancyPolicy};
-use quincunx_units::Duration;
 use std::path::PathBuf;
 
 /// A job of so many accelerators, which computes for 1 s and adds up 10 Gbit, on the network of a file with that text.
@@ -82,15 +82,7 @@ fn a_host_of_several_links_works_on_with_one() {
     let links = ["s", "t"].map(|switch| ["a", "b"].map(|host| link([host, switch], "10Gbit/s", "")).concat());
     let mut tenancy = on("two", 2, &format!("kind = \"packet\"\n{nodes}{}", links.concat()));
     tenancy.job[0].iterations = 100;
-    tenancy.failures = Some(Failures {
-        link: Some("60s".parse().unwrap()),
-        switch: None,
-        server: None,
-        repair: "1s".parse().unwrap(),
-        recovery: Duration::ZERO,
-        restart: Duration::ZERO,
-        adaptive: true,
-    });
+    tenancy.failures = Some(Failures { link: every("60s"), ..none() });
     let found = found(&tenancy, TenancyPolicy::Ring).unwrap();
     let restarts = found.jobs[0].restarts;
     // But where both of one fail within a second.
