@@ -365,7 +365,7 @@ fn ran_json(ran: [Ran; 2]) -> Value {
 /// What a group shares at each switch, and how often it got it.
 fn locks_table(shared: &[SharedMemory]) -> String {
     let row = |shared: &SharedMemory| {
-        let LockUse { granted, refused, in_vain, held_by } = shared.uses;
+        let LockUse { granted, refused, in_vain, held_by, held } = shared.uses;
         let with: Vec<String> = shared.with.iter().map(ToString::to_string).collect();
         vec![
             shared.switch.clone(),
@@ -374,6 +374,8 @@ fn locks_table(shared: &[SharedMemory]) -> String {
             refused.to_string(),
             in_vain.to_string(),
             or_dash(&held_by.map_or_else(String::new, |group| group.to_string())),
+            format!("{:.3}", held.as_secs_f64()),
+            shared.duty.map_or("-".into(), |duty| format!("{duty} %")),
         ]
     };
     let rows: Vec<_> = shared.iter().map(row).collect();
@@ -384,6 +386,8 @@ fn locks_table(shared: &[SharedMemory]) -> String {
         ("refused", Align::Right),
         ("in vain", Align::Right),
         ("last held by", Align::Right),
+        ("held(s)", Align::Right),
+        ("block in use", Align::Right),
     ];
     table(&columns, &rows)
 }

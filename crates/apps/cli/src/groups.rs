@@ -33,7 +33,7 @@ pub(crate) fn group_json(group: &GroupStatus) -> Value {
         |held| json!({ "name": held.node, "endpoints": held.endpoints, "memory_bytes": held.memory.bytes() }),
     );
     let shared = |shared: &SharedMemory| {
-        let LockUse { granted, refused, in_vain, held_by } = shared.uses;
+        let LockUse { granted, refused, in_vain, held_by, held } = shared.uses;
         json!({
             "switch": shared.switch,
             "with": shared.with.iter().map(|group| group.0).collect::<Vec<_>>(),
@@ -41,6 +41,8 @@ pub(crate) fn group_json(group: &GroupStatus) -> Value {
             "refused": refused,
             "in_vain": in_vain,
             "last_held_by": held_by.map(|group| group.0),
+            "held_s": held.as_secs_f64(),
+            "duty_percent": shared.duty,
         })
     };
     json!({

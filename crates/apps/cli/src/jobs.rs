@@ -32,7 +32,8 @@ use crate::table::{Align, or_dash, table};
 
 A file of jobs is TOML. Each [[job]] is a group of its own, made before anything runs, in the order of the file, as the manager makes it:
 by `policy` (edge-disjoint if not said: a tree that shares no link with another) and out of the `memory` (64MiB) of each switch. A group for
-which there is no tree runs among its hosts, and the reason stands below the table. Frames of a tree keep to its links; all others take the
+which there is no tree runs among its hosts, and the reason stands below the table. With `contention` groups lock the memory that they share, and
+`locked` says for how many of their collectives they had it; the others ran among their hosts. Frames of a tree keep to its links; all others take the
 ways of equal cost, each flow one by a hash. With --placement the numbers of hosts are places in that order: the same file with its jobs
 packed, spread or at random. On a memory fabric (memory-8, scin-dgx8) each job has all accelerators, several may run in the switches and one
 outside, and there is no policy, no memory and no traffic to say.
@@ -172,6 +173,10 @@ fn show(found: &JobsMeasurement, errors: &[Duration], alone: &[Duration]) {
         columns.push(("lost", Right));
         columns.push(("again", Right));
     }
+    let contends = found.jobs.iter().any(|job| job.ways.is_some());
+    if contends {
+        columns.push(("locked", Right));
+    }
     if !errors.is_empty() {
         columns.push(("error(us)", Right));
     }
@@ -204,6 +209,11 @@ fn show(found: &JobsMeasurement, errors: &[Duration], alone: &[Duration]) {
         ];
         if is_troubled {
             cells.extend([job.marked, job.lost, job.retransmitted].map(|count| count.to_string()));
+        }
+        if contends {
+            cells.push(
+                job.ways.map_or("-".into(), |ways| format!("{}/{}", ways.tree, ways.tree + ways.hosts)),
+            );
         }
         if let Some(error) = errors.get(number) {
             cells.push(format!("{:.1}", error.as_micros_f64()));
@@ -336,6 +346,9 @@ fn row(job: &JobMeasurement, error: Option<&Duration>, alone: Option<&Duration>)
     });
     if let Some(reason) = &job.fell_back {
         row["fell_back"] = json!({ "asked": job.asked, "reason": reason });
+    }
+    if let Some(ways) = job.ways {
+        row["ways"] = json!({ "tree": ways.tree, "hosts": ways.hosts });
     }
     if let Some(error) = error {
         row["time_stderr_us"] = json!(error.as_micros_f64());

@@ -13,6 +13,7 @@ use quincunx_control_grpc::{LATENESS_BOUNDS, RankArrivals};
 use quincunx_runtime::{SwitchCounts, port_drop_name};
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
 
 /// A label with its value.
 type Label = [(&'static str, String); 1];
@@ -53,6 +54,10 @@ pub(crate) fn of_switch(switch: &NodeDescription, counts: &SwitchCounts, cores: 
         "Invocations that got memory that groups share, those that another group was in the way of, and those where it made nothing of it",
         locks,
     );
+    let held = Counter::<f64, AtomicU64>::default();
+    held.inc_by(counts.locks_held.as_secs_f64());
+    let help = "How long groups had memory that groups share, all of them together";
+    registry.register_with_unit("locks_held", help, Unit::Seconds, held);
     if !counts.arrivals.is_empty() {
         registry.register(
             "lateness_seconds",

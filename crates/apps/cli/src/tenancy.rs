@@ -39,6 +39,7 @@ then their tensor-parallel groups communicate, then their data-parallel ones. Wh
   edt        trees that share no link, for a job's life
   spatial    trees with memory of their own, for a job's life
   temporal   the same for one use of a group's
+  contention trees for a job's life in memory that others may have, too: all of it is locked for a collective, or that runs among hosts
 A group without a tree runs among its hosts. Keys:
   slots      sums: a group takes the memory that its design needs where it adds up; path: a unit at each switch that its tree passes (EPIC L)
   volume     plan: links carry what the design's plan sends; published: what EPIC's tables count, two and four bits for one

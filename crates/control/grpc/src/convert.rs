@@ -502,13 +502,15 @@ pub(crate) fn encode_report(report: Report) -> proto::report_request::Report {
 }
 
 fn encode_lock_use(uses: LockUse) -> proto::LockUse {
-    let LockUse { granted, refused, in_vain, held_by } = uses;
-    proto::LockUse { granted, refused, in_vain, held_by: held_by.map_or(0, |group| group.0) }
+    let LockUse { granted, refused, in_vain, held_by, held } = uses;
+    let held_by = held_by.map_or(0, |group| group.0);
+    proto::LockUse { granted, refused, in_vain, held_by, held_us: micros(held) }
 }
 
 fn decode_lock_use(uses: proto::LockUse) -> LockUse {
-    let proto::LockUse { granted, refused, in_vain, held_by } = uses;
-    LockUse { granted, refused, in_vain, held_by: (held_by != 0).then_some(GroupId(held_by)) }
+    let proto::LockUse { granted, refused, in_vain, held_by, held_us } = uses;
+    let held_by = (held_by != 0).then_some(GroupId(held_by));
+    LockUse { granted, refused, in_vain, held_by, held: Duration::from_micros(held_us) }
 }
 
 pub(crate) fn decode_report(report: Option<proto::report_request::Report>) -> Decoded<Report> {
@@ -660,6 +662,7 @@ pub(crate) fn encode_group(group: &GroupSummary) -> proto::Group {
         switch: shared.switch.clone(),
         with: shared.with.iter().map(|group| group.0).collect(),
         uses: Some(encode_lock_use(shared.uses)),
+        duty_percent: shared.duty.map(u32::from),
     };
     proto::Group {
         contends: group.shared.is_some(),
@@ -706,6 +709,7 @@ pub(crate) fn decode_group(group: proto::Group) -> Decoded<GroupSummary> {
         switch: shared.switch,
         with: shared.with.into_iter().map(GroupId).collect(),
         uses: shared.uses.map(decode_lock_use).unwrap_or_default(),
+        duty: shared.duty_percent.map(|duty| duty.min(100) as u8),
     };
     Ok(GroupSummary {
         shared: group.contends.then(|| group.shared.into_iter().map(shared).collect()),

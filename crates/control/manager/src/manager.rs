@@ -293,7 +293,8 @@ impl Manager {
             }
             Report::Locked(counts) => {
                 if let Some(uses) = &mut entry.uses {
-                    uses.insert(node.to_string(), counts);
+                    let measured = crate::shared::Measured::next(uses.get(node), counts, self.now);
+                    uses.insert(node.to_string(), measured);
                 }
             }
             Report::Removed | Report::Suspended(_) => {
@@ -464,10 +465,10 @@ impl Manager {
         let mut regions = BTreeMap::new();
         for part in &plan.switches {
             let name = &names[&part.node];
-            let may = |holders: &_| sharers.contains(&(name.clone(), BTreeSet::clone(holders)));
+            let duty = |holders: &_| sharers.get(&(name.clone(), BTreeSet::clone(holders))).copied();
             let may_move = self.may_move_memory(name);
             let taken =
-                self.nodes.take_memory(name, group, part.memory, (contending.is_some(), may_move), may);
+                self.nodes.take_memory(name, group, part.memory, (contending.is_some(), may_move), duty);
             let (region, moved) = taken.expect("the caller has asked whether there is room");
             out.extend(moved.into_iter().map(|block| Action::Instruct {
                 node: name.clone(),
@@ -552,14 +553,24 @@ impl Manager {
         if is_anew { self.config.remake_timeout } else { self.config.install_timeout }
     }
 
-    /// Blocks at switches that the group may have a place in, by their holders.
-    fn sharers(&self, planned: &Planned, wanted: &GroupRequest) -> BTreeSet<(String, BTreeSet<GroupId>)> {
+    /// Blocks at switches that the group may have a place in, by their holders, and for how much of the time these use them, in per cent.
+    fn sharers(
+        &self,
+        planned: &Planned,
+        wanted: &GroupRequest,
+    ) -> BTreeMap<(String, BTreeSet<GroupId>), u32> {
         let names = planned.plan.switches.iter().map(|part| &planned.names[&part.node]);
         let of = |name: &String| {
             let holders = self.nodes.memory(name).regions().map(|(_, holders)| holders.clone());
             holders.map(|holders| (name.clone(), holders)).collect::<Vec<_>>()
         };
-        names.flat_map(of).filter(|(_, holders)| self.may_share(planned, wanted, holders)).collect()
+        let contends = planned.contending.is_some();
+        let may = |(_, holders): &(String, _)| self.may_share(contends, wanted, holders);
+        let with_duty = |(name, holders): (String, BTreeSet<GroupId>)| {
+            let duty = self.duty(&name, &holders).unwrap_or(0);
+            ((name, holders), duty)
+        };
+        names.flat_map(of).filter(may).map(with_duty).collect()
     }
 
     /// Whether frames of all these nodes, which are attached, travel alike, and between addresses of one family.

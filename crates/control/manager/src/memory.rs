@@ -82,21 +82,24 @@ impl SwitchMemory {
         Ok(self.region(offset, units))
     }
 
-    /// A place in a block whose holders `may` use it by turns with this group: one with as few holders as there are, and of these the
-    /// shortest that is long enough.
+    /// A place in a block that its holders use for so much of the time, in any measure, and may with this group; none: they may not. The one that
+    /// is used the least, of these one with as few holders as there are, and of these the shortest that is long enough.
     pub fn share(
         &mut self,
         group: GroupId,
         length: ByteCount,
-        may: impl Fn(&BTreeSet<GroupId>) -> bool,
+        duty: impl Fn(&BTreeSet<GroupId>) -> Option<u32>,
     ) -> Option<Region> {
         let units = length.bytes().div_ceil(self.unit);
-        let order = |block: &Block| (block.holders.len(), block.units);
-        let fits = |block: &Block| units > 0 && block.units >= units && may(&block.holders);
-        let (offset, block) =
-            self.blocks.iter_mut().filter(|(_, block)| fits(block)).min_by_key(|(_, block)| order(block))?;
+        let order = |(&offset, block): (&u64, &Block)| {
+            let fits = units > 0 && block.units >= units;
+            let duty = fits.then(|| duty(&block.holders)).flatten()?;
+            Some(((duty, block.holders.len(), block.units), offset))
+        };
+        let (_, offset) = self.blocks.iter().filter_map(order).min()?;
+        let block = self.blocks.get_mut(&offset).expect("it is one of them");
         block.holders.insert(group);
-        let (offset, units) = (*offset, block.units);
+        let units = block.units;
         Some(self.region(offset, units))
     }
 

@@ -14,7 +14,7 @@ use quincunx_units::{BitRate, ByteCount};
 pub struct Width {
     /// Of a link, shared by all trees on it; none if no link's rate is known.
     pub rate: Option<BitRate>,
-    /// That is free at a switch of the tree, in one piece.
+    /// That a group may get at each switch of the tree, in one piece.
     pub memory: ByteCount,
 }
 
@@ -43,7 +43,7 @@ pub struct Ground<'a> {
     pub able: &'a dyn Fn(MapNode) -> bool,
     /// Links that may be used.
     pub usable: &'a dyn Fn(MapLink) -> bool,
-    /// Memory that is free at a switch, in one piece.
+    /// What a group may get of a switch's memory, in one piece.
     pub memory: &'a dyn Fn(MapNode) -> ByteCount,
 }
 
@@ -253,13 +253,15 @@ impl Ground<'_> {
         Some(Candidate { tree, switches, links: used.into_keys().collect(), conflicts, depth, width })
     }
 
+    /// What a tree gets of a link that so many of its edges cross, beside the trees that are there; none: nobody has said its rate.
+    pub(crate) fn share(&self, link: MapLink, crossed: u32) -> Option<BitRate> {
+        let trees = self.map.trees(link).len() as u64 + u64::from(crossed);
+        BitRate::new(self.map.rate(link)?.bits_per_second() / trees)
+    }
+
     /// Of links with how often an edge crosses each, and of switches.
     fn width(&self, links: &BTreeMap<MapLink, u32>, switches: impl Iterator<Item = MapNode>) -> Width {
-        let share = |(&link, &crossed): (&MapLink, &u32)| {
-            let rate = self.map.rate(link)?;
-            let trees = self.map.trees(link).len() as u64;
-            BitRate::new(rate.bits_per_second() / (trees + u64::from(crossed)))
-        };
+        let share = |(&link, &crossed): (&MapLink, &u32)| self.share(link, crossed);
         let memory = switches.map(|switch| (self.memory)(switch)).min().unwrap_or_default();
         Width { rate: links.iter().filter_map(share).min(), memory }
     }

@@ -246,6 +246,7 @@ impl<P: Payload> Switch<P> {
     /// Takes a word about locks, which is for an edge of a group.
     fn hear_of_locks(
         &mut self,
+        now: Instant,
         port: PortId,
         (id, index): (GroupId, u16),
         header: &RoceHeader,
@@ -254,6 +255,7 @@ impl<P: Payload> Switch<P> {
         let group = self.groups.get_mut(&id).and_then(|group| group.locks.as_mut());
         let (edges, locks) = group.expect("the lookup table names installed groups");
         let mut said = Vec::new();
+        self.recorder.advance(now);
         match edges[usize::from(index)].hear(id, port, header) {
             Ok((word, number)) => {
                 if !locks.hear(index, word, number, &mut self.recorder, &mut said) {
@@ -492,7 +494,7 @@ impl<P: Payload> Engine for Switch<P> {
         } else if let Some(own) = self.find(port, header.destination_qp) {
             own
         } else if let Some(&edge) = self.lock_edges.get(&header.destination_qp) {
-            return self.hear_of_locks(port, edge, header, out);
+            return self.hear_of_locks(now, port, edge, header, out);
         } else {
             return out.drop_frame(port, NodeDrop::ForeignQueuePair);
         };

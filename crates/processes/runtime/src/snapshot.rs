@@ -47,6 +47,8 @@ pub struct SwitchCounts {
     pub locks_refused: u64,
     /// Of those, times that the other group made nothing of it: another switch refused that one.
     pub locks_in_vain: u64,
+    /// How long groups had it, all of them together.
+    pub locks_held: Duration,
     /// How late the ranks of each group that is installed have come.
     pub arrivals: BTreeMap<GroupId, Vec<RankArrivals>>,
 }
@@ -85,6 +87,7 @@ impl SwitchCounts {
         self.locks_granted += other.locks_granted;
         self.locks_refused += other.locks_refused;
         self.locks_in_vain += other.locks_in_vain;
+        self.locks_held += other.locks_held;
         self.arrivals.extend(other.arrivals.clone());
     }
 }

@@ -62,6 +62,8 @@ pub(crate) struct Pin {
 #[derive(Clone, Debug)]
 pub(crate) struct Installed {
     pub(crate) design: &'static dyn AnyDesign,
+    /// What it runs among its hosts when others have locked its switches' memory; none: it has memory of its own.
+    pub(crate) fallback: Option<&'static dyn AnyDesign>,
     /// By rank.
     hosts: Vec<NodeIndex>,
     contexts: BTreeMap<NodeIndex, GroupContext>,
@@ -69,6 +71,18 @@ pub(crate) struct Installed {
     links: BTreeSet<usize>,
     /// From a node to one that it is connected with over these.
     ports: BTreeMap<[NodeIndex; 2], u16>,
+}
+
+impl Installed {
+    /// A group before there are ways to its nodes.
+    pub(crate) fn new(
+        design: &'static dyn AnyDesign,
+        hosts: Vec<NodeIndex>,
+        contexts: BTreeMap<NodeIndex, GroupContext>,
+        links: BTreeSet<usize>,
+    ) -> Self {
+        Self { design, fallback: None, hosts, contexts, links, ports: BTreeMap::new() }
+    }
 }
 
 /// Groups on a wiring.
@@ -162,22 +176,17 @@ impl Cluster {
         let first = |pair: &[NodeIndex; 2]| cluster.wiring.between(*pair).next();
         let links = embedded.iter().flat_map(|embedded| &embedded.pairs).filter_map(first).collect();
         let hosts = cluster.wiring.hosts().to_vec();
-        cluster.install(*design, hosts, contexts, links)?;
+        cluster.install(Installed::new(*design, hosts, contexts, links))?;
         Ok(cluster)
     }
 
-    /// Takes in a group: what each node is told of it, and the links that its tree has if it must not use others.
+    /// Takes in a group.
     ///
     /// # Errors
     /// If there is no way between two that are to be connected.
-    pub(crate) fn install(
-        &mut self,
-        design: &'static dyn AnyDesign,
-        hosts: Vec<NodeIndex>,
-        contexts: BTreeMap<NodeIndex, GroupContext>,
-        links: BTreeSet<usize>,
-    ) -> Result<(), Refusal> {
-        let mut ports = BTreeMap::new();
+    pub(crate) fn install(&mut self, mut group: Installed) -> Result<(), Refusal> {
+        let Installed { design, contexts, links, ports, .. } = &mut group;
+        let design = *design;
         let switches: Vec<bool> =
             self.wiring.nodes().iter().map(|node| node.kind == NodeKind::Switch).collect();
         let is_switch = |node: NodeIndex| switches[node];
@@ -188,7 +197,7 @@ impl Cluster {
             .filter(|(node, connection)| connection.local.ip != self.addresses[*node])
             .flat_map(|(_, ConnectionContext { local, remote, .. })| [[*local, *remote], [*remote, *local]])
             .collect();
-        for (&node, context) in &contexts {
+        for (&node, context) in &*contexts {
             for ConnectionContext { local, remote, .. } in context.all_connections() {
                 let peer = self.by_address[&remote.ip];
                 let passes = passing.contains(&[*local, *remote]);
@@ -198,7 +207,7 @@ impl Cluster {
                 if links.is_empty() || !(passes || [node, peer].into_iter().any(is_switch)) {
                     continue;
                 }
-                let way = way(&self.wiring, &links, node, peer).ok_or_else(|| no_way(design))?;
+                let way = way(&self.wiring, links, node, peer).ok_or_else(|| no_way(design))?;
                 ports.insert([node, peer], way[0][0].port);
                 for hop in way.windows(2) {
                     let [from, to] = [hop[0][1], hop[1][0]];
@@ -210,7 +219,7 @@ impl Cluster {
                 }
             }
         }
-        self.groups.push(Installed { design, hosts, contexts, links, ports });
+        self.groups.push(group);
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use quincunx_design::{ConnectionContext, PayloadKind, Refusal};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_nodes::{
     HostCommand, Node, NodeCommand, NodeDrop, NodeEvent, NodeKind, NodeRejected, NodeTimer, SwitchCommand,
-    host_group, switch_groups,
+    contended_host_group, host_group, switch_groups,
 };
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::RoceHeader;
@@ -78,7 +78,10 @@ impl Cluster {
             };
             match self.kind(node) {
                 NodeKind::Host => {
-                    let group = host_group(group.design, context, mutation, port)?;
+                    let group = match group.fallback {
+                        None => host_group(group.design, context, mutation, port)?,
+                        Some(fallback) => contended_host_group(group.design, fallback, context, port)?,
+                    };
                     commands.push(NodeCommand::Host(HostCommand::Install(Box::new(group))));
                 }
                 NodeKind::Switch => {

@@ -2,15 +2,16 @@
 //! group run among its hosts where there is none. Each tree then keeps to the links that it was given, and of several cables side by
 //! side to one.
 
+use crate::cluster::Installed;
 use crate::embedding::descriptions;
 use crate::{Cluster, NodeIndex, Wiring, address};
 use quincunx_collective::{GroupId, Rank};
 use quincunx_control::map::MapLink;
-use quincunx_control::policy::{self, Policy, Sharing};
+use quincunx_control::policy::{self, Policy};
 use quincunx_control::{
     Action, GroupRequest, InitGroupError, Instruction, Manager, ManagerConfig, Report, RequestId,
 };
-use quincunx_design::{AnyDesign, Catalog, Demand, Refusal, Settings};
+use quincunx_design::{AnyDesign, Catalog, Demand, GroupContext, Refusal, Settings};
 use quincunx_units::ByteCount;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,12 +35,10 @@ impl ManagedSetup<'_> {
     /// What a switch has where nobody says it: as much as the process that is one.
     pub const MEMORY: ByteCount = ByteCount::new(64 << 20);
 
-    /// The policy of its name. One whose groups lock their memory for each collective needs two designs at a host, which no simulation
-    /// runs.
+    /// The policy of its name.
     fn policy(&self) -> Result<&'static dyn Policy, Refusal> {
-        let can = |policy: &&'static dyn Policy| policy.sharing() != Sharing::Locks;
-        policy::find(self.policy).filter(can).ok_or_else(|| {
-            let names: Vec<_> = policy::ALL.iter().copied().filter(can).map(Policy::name).collect();
+        policy::find(self.policy).ok_or_else(|| {
+            let names: Vec<_> = policy::ALL.iter().copied().map(Policy::name).collect();
             let expected = format!("one of the policies {}", names.join(", "));
             Refusal::new(expected, format!("\"{}\"", self.policy), "name one of them")
         })
@@ -142,7 +141,16 @@ impl ManagedCluster {
         let summary = self.manager.group(group).expect("it has just begun");
         let runs = self.catalog.find(&summary.design, wanted.fabric())?;
         let links = self.keep_links(group);
-        self.cluster.install(runs, hosts, contexts, links)?;
+        // At a switch there is none.
+        let among_hosts =
+            |context: &'_ GroupContext| context.contention.as_ref().and_then(|with| with.fallback.clone());
+        let fallback = contexts
+            .values()
+            .find_map(among_hosts)
+            .map(|context| self.catalog.find(&context.design, context.fabric));
+        let mut installed = Installed::new(runs, hosts, contexts, links);
+        installed.fallback = fallback.transpose()?;
+        self.cluster.install(installed)?;
         Ok(MadeGroup {
             group,
             design: runs,

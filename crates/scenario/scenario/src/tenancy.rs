@@ -23,8 +23,8 @@ pub struct Tenancy {
     pub link: Option<TenancyLink>,
     /// Servers whose accelerators are joined by something faster; none: each is by itself.
     pub scale_up: Option<ScaleUp>,
-    /// Who gets switches; all of [`TenancyPolicy`] if not said.
-    #[serde(default = "TenancyPolicy::all")]
+    /// Who gets switches; the four that EPIC compares if not said.
+    #[serde(default = "TenancyPolicy::published")]
     pub policies: Vec<TenancyPolicy>,
     /// Memory of each switch in units; of a list, one run for each.
     #[serde(deserialize_with = "one_or_several")]
@@ -103,7 +103,7 @@ pub struct ScaleUp {
     pub rate: BitRate,
 }
 
-/// Who gets switches, and for how long (EPIC L.2: settings 0 to 3).
+/// Who gets switches, and for how long (EPIC L.2: settings 0 to 3, and 6.2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TenancyPolicy {
@@ -115,6 +115,8 @@ pub enum TenancyPolicy {
     Spatial,
     /// The same for one use of a group's.
     Temporal,
+    /// Trees with memory for a job's life that others may have, too: a group locks all of it for a collective, or runs that among its hosts.
+    Contention,
 }
 
 /// What a group takes of a switch's memory.
@@ -257,12 +259,15 @@ fn is_fabric_file(fabric: &str) -> bool {
 }
 
 /// The names of all policies, in their order.
-const POLICIES: &str = "ring edt spatial temporal";
+const POLICIES: &str = "ring edt spatial temporal contention";
 
 impl TenancyPolicy {
-    /// Every one, in the order of the paper's settings.
-    pub fn all() -> Vec<Self> {
-        vec![Self::Ring, Self::Edt, Self::Spatial, Self::Temporal]
+    /// Every one.
+    pub const ALL: [Self; 5] = [Self::Ring, Self::Edt, Self::Spatial, Self::Temporal, Self::Contention];
+
+    /// The four settings of EPIC's L.2, in their order.
+    pub fn published() -> Vec<Self> {
+        Self::ALL[..4].to_vec()
     }
 
     /// As files and the command line have it.
@@ -275,8 +280,8 @@ impl std::str::FromStr for TenancyPolicy {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::all().into_iter().find(|policy| policy.name() == text);
-        let names = Self::all().iter().map(|policy| policy.name()).collect::<Vec<_>>().join(", ");
+        let found = Self::ALL.into_iter().find(|policy| policy.name() == text);
+        let names = Self::ALL.iter().map(|policy| policy.name()).collect::<Vec<_>>().join(", ");
         found.ok_or_else(|| format!("expected a policy ({names}), found \"{text}\"; name one of them"))
     }
 }

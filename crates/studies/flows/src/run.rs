@@ -139,8 +139,11 @@ struct Group {
     members: Vec<MapNode>,
     /// Whether all are in one server.
     is_inside: bool,
-    /// What it has, or had: whether it has it now is `holds`.
+    /// What it has, or had: whether it has it now is `has_place`.
     tree: Option<Tree>,
+    /// Whether the tree's switches have memory for it, which others may have, too, where there are locks.
+    has_place: bool,
+    /// Whether that is its own right now.
     holds: bool,
     /// Whether a failure took it, and it has had none since.
     has_lost: bool,
@@ -470,6 +473,7 @@ impl Run<'_> {
                 members: members.iter().map(|&host| self.request.cluster.host(host)).collect(),
                 is_inside,
                 tree: None,
+                has_place: false,
                 holds: false,
                 has_lost: false,
                 since: Instant::ZERO,
@@ -511,36 +515,62 @@ impl Run<'_> {
         self.request.policy == TenancyPolicy::Temporal
     }
 
-    /// Switches for a group, if there are any: those that it had, or else by the policy.
+    /// Switches for a group, if there are any: those that it had, or else by the policy. With locks it has to lock them before it uses them.
     fn grant(&mut self, group: &mut Group) {
         if self.request.policy == TenancyPolicy::Ring {
             return;
         }
-        let (cluster, outages) = (self.request.cluster, &self.outages);
+        let (cluster, outages, now) = (self.request.cluster, &self.outages, self.simulation.now());
         let tree = group.tree.as_ref();
-        let again = tree.is_some_and(|tree| self.grants.grant_again(cluster, outages, group.id, tree));
+        let again = tree.is_some_and(|tree| self.grants.grant_again(cluster, outages, group.id, tree, now));
         if !again {
-            group.tree = self.grants.grant(cluster, outages, &self.designs, group.id, &group.members);
+            group.tree = self.grants.grant(cluster, outages, &self.designs, group.id, &group.members, now);
         }
-        group.holds = group.tree.is_some();
-        group.since = self.simulation.now();
+        group.has_place = group.tree.is_some();
         self.asked[0] += 1;
-        if let Some(tree) = &group.tree {
+        if group.has_place {
             self.asked[1] += 1;
             self.failed.regained += u64::from(std::mem::take(&mut group.has_lost));
-            tree.links.iter().flat_map(|&link| Cluster::both(link)).for_each(|link| self.ways.pin(link));
+            if !self.grants.has_locks() {
+                self.hold(group);
+            }
         }
     }
 
+    /// All locks of a group's tree, if it has one and nobody else has any of them.
+    fn lock(&mut self, group: &mut Group) {
+        if let Some(tree) = group.tree.as_ref().filter(|_| group.has_place)
+            && self.grants.lock(group.id, tree, self.simulation.now())
+        {
+            self.hold(group);
+        }
+    }
+
+    fn hold(&mut self, group: &mut Group) {
+        let tree = group.tree.as_ref().expect("a group that has a place has a tree");
+        tree.links.iter().flat_map(|&link| Cluster::both(link)).for_each(|link| self.ways.pin(link));
+        (group.holds, group.since) = (true, self.simulation.now());
+    }
+
+    /// A group's tree is its own no more; with locks it still has its place there.
+    fn yield_tree(&mut self, number: u32, group: &mut Group) {
+        let Some(tree) = group.tree.as_ref().filter(|_| group.holds) else { return };
+        if let Some(watch) = &mut self.watch {
+            let span = [group.since, self.simulation.now()];
+            tree.needs.iter().for_each(|&(switch, memory)| watch.held(switch, memory, number, span));
+        }
+        if self.grants.has_locks() {
+            self.grants.unlock(group.id, tree, self.simulation.now());
+        }
+        tree.links.iter().flat_map(|&link| Cluster::both(link)).for_each(|link| self.ways.unpin(link));
+        group.holds = false;
+    }
+
     fn release(&mut self, number: u32, group: &mut Group) {
-        if let Some(tree) = group.tree.as_ref().filter(|_| group.holds) {
-            if let Some(watch) = &mut self.watch {
-                let span = [group.since, self.simulation.now()];
-                tree.needs.iter().for_each(|&(switch, memory)| watch.held(switch, memory, number, span));
-            }
+        self.yield_tree(number, group);
+        if let Some(tree) = group.tree.as_ref().filter(|_| group.has_place) {
             self.grants.release(group.id, tree);
-            tree.links.iter().flat_map(|&link| Cluster::both(link)).for_each(|link| self.ways.unpin(link));
-            group.holds = false;
+            group.has_place = false;
         }
     }
 
@@ -584,7 +614,7 @@ impl Run<'_> {
     /// Whether a group asks for switches before its next collective.
     fn asks(&self, group: &Group) -> bool {
         let is_adaptive = self.request.tenancy.failures.is_some_and(|failures| failures.adaptive);
-        (self.is_by_use() && !group.holds) || (group.has_lost && is_adaptive)
+        (self.is_by_use() && !group.has_place) || (group.has_lost && is_adaptive)
     }
 
     /// Starts a group's collective of so many bits, in switches if it has some; it stands still where there is no way. What is to be waited for
@@ -599,11 +629,18 @@ impl Run<'_> {
         if self.asks(group) {
             self.grant(group);
         }
-        let latency = self.start(turn, place, group, volume)?;
-        if latency.is_none() {
-            group.halted = Some(Halted { bits: volume, has_no_way: true });
+        let mut latency = Duration::ZERO;
+        if self.grants.has_locks() {
+            self.lock(group);
+            // To the root and back, whatever the answer.
+            let depth = group.tree.as_ref().filter(|_| group.has_place).map_or(0, |tree| tree.depth);
+            latency = self.request.cluster.latency() * 2 * u64::from(depth);
         }
-        Ok(latency.unwrap_or(Duration::ZERO))
+        match self.start(turn, place, group, volume)? {
+            Some(own) => latency += own,
+            None => group.halted = Some(Halted { bits: volume, has_no_way: true }),
+        }
+        Ok(latency)
     }
 
     /// The same where it has switches, or there is a way.
@@ -667,6 +704,8 @@ impl Run<'_> {
         self.leave_links(group, 1.0);
         if self.is_by_use() {
             self.release(number, group);
+        } else if self.grants.has_locks() {
+            self.yield_tree(number, group);
         }
         job.waiting -= 1;
         let (waiting, latency) = (job.waiting, job.latency);

@@ -1,5 +1,6 @@
 //! `check` as scripts see it: exit statuses, JSON, one-line errors.
 
+use crate::simulations::error;
 use serde_json::Value;
 use std::process::{Command, Output};
 
@@ -12,12 +13,6 @@ fn row(output: &Output) -> Value {
     let printed: Value = serde_json::from_slice(&output.stdout).expect("one JSON object on standard output");
     assert_eq!((printed["schema"].as_u64(), printed["command"].as_str()), (Some(1), Some("check")));
     printed["rows"][0].clone()
-}
-
-fn error(output: &Output) -> String {
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(text.trim_end().lines().count(), 1, "{text}");
-    text
 }
 
 #[test]

@@ -247,7 +247,14 @@ fn summary(state: GroupState, fallback: Option<Fallback>) -> GroupSummary {
         shared: Some(vec![SharedMemory {
             switch: "s".to_string(),
             with: vec![GroupId(5)],
-            uses: LockUse { granted: 3, refused: 2, in_vain: 1, held_by: Some(GroupId(5)) },
+            uses: LockUse {
+                granted: 3,
+                refused: 2,
+                in_vain: 1,
+                held_by: Some(GroupId(5)),
+                held: Duration::from_millis(7),
+            },
+            duty: Some(45),
         }]),
     }
 }
@@ -327,7 +334,13 @@ fn every_report_arrives_as_it_was_sent() {
         Report::Corrupted { reason },
         Report::Removed,
         suspended,
-        Report::Locked(LockUse { granted: 3, refused: 2, in_vain: 1, held_by: Some(GroupId(5)) }),
+        Report::Locked(LockUse {
+            granted: 3,
+            refused: 2,
+            in_vain: 1,
+            held_by: Some(GroupId(5)),
+            held: Duration::from_micros(9),
+        }),
         Report::Locked(LockUse::default()),
         Report::Released,
     ];

@@ -585,6 +585,9 @@ pub struct LockUse {
     /// Who had it the last time; zero: it was never refused.
     #[prost(uint32, tag = "4")]
     pub held_by: u32,
+    /// How long the group has had the memory in all.
+    #[prost(uint64, tag = "5")]
+    pub held_us: u64,
 }
 /// The node has forgotten the group: what that held there is free.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -926,6 +929,9 @@ pub struct SharedMemory {
     pub with: ::prost::alloc::vec::Vec<u32>,
     #[prost(message, optional, tag = "3")]
     pub uses: ::core::option::Option<LockUse>,
+    /// Which share of the time the block is in use, by all groups that have it; none: nothing is known of any.
+    #[prost(uint32, optional, tag = "4")]
+    pub duty_percent: ::core::option::Option<u32>,
 }
 /// What a group goes on from that was made anew.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -3,7 +3,8 @@
 use super::action::RequestId;
 use super::nodes::Taken;
 use crate::sequence::Progress;
-use crate::{Fallback, GroupFailure, GroupRequest, LockUse, RecreatedGroup};
+use crate::shared::Measured;
+use crate::{Fallback, GroupFailure, GroupRequest, RecreatedGroup};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -60,8 +61,8 @@ pub(super) struct ManagedGroup {
     pub(super) lease: Option<Instant>,
     /// What it goes on from, if it was made anew.
     pub(super) recreated: Option<RecreatedGroup>,
-    /// If it locks its memory: how often switches have granted and refused it.
-    pub(super) uses: Option<BTreeMap<String, LockUse>>,
+    /// If it locks its memory: what switches have told of that.
+    pub(super) uses: Option<BTreeMap<String, Measured>>,
 }
 
 impl ManagedGroup {

@@ -152,19 +152,19 @@ impl Nodes {
         Endpoint { ip: ip.into(), qp }
     }
 
-    /// Memory for the group: a block of its own, or a place in one whose holders `may` use it by turns with this group. If the group
-    /// `prefers_own`, it shares only what it cannot have alone. And what is moved to make room for it.
+    /// Memory for the group: a block of its own, or a place in one that its holders may use by turns with this group, by how much of the time they
+    /// do. If the group `prefers_own`, it shares only what it cannot have alone. And what is moved to make room for it.
     pub(super) fn take_memory(
         &mut self,
         name: &str,
         group: GroupId,
         length: ByteCount,
         (prefers_own, may_move): (bool, bool),
-        may: impl Fn(&BTreeSet<GroupId>) -> bool,
+        duty: impl Fn(&BTreeSet<GroupId>) -> Option<u32>,
     ) -> Result<(Region, Vec<MovedBlock>), Shortage> {
         let node = self.nodes.get_mut(name).expect("an attached node");
         let has_own = prefers_own && node.memory.has(length).is_ok();
-        let shared = if has_own { None } else { node.memory.share(group, length, may) };
+        let shared = if has_own { None } else { node.memory.share(group, length, duty) };
         let mut moved = Vec::new();
         let region = match shared {
             Some(region) => region,

@@ -137,10 +137,9 @@ impl Manager {
             return Err(passed_by(&wanted.members));
         }
         let policy = self.config.policy;
-        let memory = |place: MapNode| match able.contains(&place) {
-            true => self.nodes.memory(self.map.name(place)).longest(),
-            false => ByteCount::new(0),
-        };
+        let capacity = |&place: &MapNode| (place, self.capacity(self.map.name(place), wanted));
+        let capacities: BTreeMap<MapNode, ByteCount> = able.iter().map(capacity).collect();
+        let memory = |place| capacities.get(&place).copied().unwrap_or_default();
         let ground = Ground {
             map: &self.map,
             able: &|place| able.contains(&place),
@@ -272,7 +271,7 @@ impl Manager {
             return Ok(());
         }
         let shares = memory.regions().any(|(region, holders)| {
-            region.length >= shortage.needed && self.may_share(planned, wanted, holders)
+            region.length >= shortage.needed && self.may_share(planned.contending.is_some(), wanted, holders)
         });
         if shares {
             return Ok(());
@@ -294,17 +293,17 @@ impl Manager {
         self.config.policy.sharing() != Sharing::Locks && self.nodes.moves_memory(switch)
     }
 
-    /// Whether a group may use a block by turns with its holders: groups that lock it, or groups of one job in phases of their own, which
-    /// together take no more than all of the time.
+    /// Whether a group, which locks its memory if it `contends`, may use a block by turns with its holders: groups that lock it, or groups of one
+    /// job in phases of their own, which together take no more than all of the time.
     pub(super) fn may_share(
         &self,
-        planned: &Planned,
+        contends: bool,
         wanted: &GroupRequest,
         holders: &BTreeSet<GroupId>,
     ) -> bool {
         match self.config.policy.sharing() {
             Sharing::None => return false,
-            Sharing::Locks => return planned.contending.is_some() && self.all_contend(holders),
+            Sharing::Locks => return contends && self.all_contend(holders),
             Sharing::Phases => {}
         }
         let Some(own) = &wanted.phase else { return false };

@@ -6,6 +6,7 @@ mod agreement;
 mod any_history;
 mod cables;
 mod cores;
+mod duty;
 mod journal;
 mod levels;
 mod lifecycles;

@@ -65,9 +65,9 @@ fn blocks_are_moved_together_as_far_as_it_takes_and_no_further() {
 fn a_block_that_groups_have_by_turns_is_free_when_the_last_has_left_it() {
     let mut memory = SwitchMemory::new(bytes(20), bytes(1));
     let block = memory.take(GroupId(1), bytes(15)).unwrap();
-    assert_eq!(memory.share(GroupId(2), bytes(16), |_| true), None, "it is too short");
-    assert_eq!(memory.share(GroupId(2), bytes(5), |_| false), None);
-    assert_eq!(memory.share(GroupId(2), bytes(5), |holders| holders.len() == 1), Some(block));
+    assert_eq!(memory.share(GroupId(2), bytes(16), |_| Some(0)), None, "it is too short");
+    assert_eq!(memory.share(GroupId(2), bytes(5), |_| None), None);
+    assert_eq!(memory.share(GroupId(2), bytes(5), |holders| (holders.len() == 1).then_some(0)), Some(block));
     memory.release(GroupId(1));
     assert_eq!(memory.free(), bytes(5));
     memory.release(GroupId(2));
@@ -121,7 +121,7 @@ proptest! {
                     Err(shortage) => prop_assert!(shortage.longest < shortage.needed),
                 },
                 Step::Share(group, length) => {
-                    if let Some(region) = memory.share(GroupId(group), bytes(length), |_| true) {
+                    if let Some(region) = memory.share(GroupId(group), bytes(length), |_| Some(0)) {
                         prop_assert!(region.length >= bytes(length));
                         held.insert(group, length);
                     }

@@ -6,7 +6,7 @@ use quincunx_control::{
     Allowance, Allowances, Fallback, GroupRequest, Instruction, LinkReport, LockUse, ManagerConfig,
     NodeDescription, Phase, Report,
 };
-use quincunx_units::{BitRate, ByteCount};
+use quincunx_units::{BitRate, ByteCount, Duration};
 
 pub(crate) fn by(name: &str) -> ManagerConfig {
     ManagerConfig { policy: policy::find(name).unwrap(), ..config() }
@@ -139,6 +139,23 @@ fn the_frontier_has_low_narrow_trees_and_deep_wide_ones_and_nothing_worse() {
 }
 
 #[test]
+fn a_root_is_looked_at_however_many_are_emptier_if_its_tree_may_be_wider() {
+    // Ten spines, of which the last has more memory, and a tree: all others come before it.
+    let leaf = |leaf: u8| {
+        let hosts = [2 * leaf, 2 * leaf + 1].map(|host| link(format!("r{host}"), None));
+        let links = hosts.into_iter().chain((2..12).map(|spine| link(format!("s{spine}"), None))).collect();
+        NodeDescription { links, memory: ByteCount::new(20_000), ..switch(leaf) }
+    };
+    let memory = |spine| ByteCount::new(if spine == 11 { 100_000 } else { 20_000 });
+    let spines = (2..12).map(|spine| NodeDescription { memory: memory(spine), ..switch(spine) });
+    let nodes = [leaf(0), leaf(1)].into_iter().chain(spines).chain((0..4).map(host));
+    let mut site = Site::of(by("spatial-wide"), nodes);
+    for _ in 0..3 {
+        assert_eq!(switches(&mut site, &of(&[0, 2], "epic-2")), ["s11"]);
+    }
+}
+
+#[test]
 fn a_slow_link_makes_a_narrow_tree() {
     let gigabit = Some(1_000_000_000);
     let leaf = |leaf: u8, rates: [Option<u64>; 2]| {
@@ -232,7 +249,8 @@ fn a_group_that_contends_has_memory_alone_while_there_is_some() {
 fn locks_that_switches_count_are_told_with_the_group() {
     let mut site = crossed();
     let [first, second] = [(); 2].map(|()| site.init(&of(&[0, 1, 2, 3], "epic-2")));
-    let uses = LockUse { granted: 5, refused: 2, in_vain: 1, held_by: Some(first) };
+    let held = Duration::from_millis(3);
+    let uses = LockUse { granted: 5, refused: 2, in_vain: 1, held_by: Some(first), held };
     site.report("s1", second, Report::Locked(uses));
     let shared = site.summary(second).shared.unwrap();
     assert_eq!(shared.iter().map(|shared| shared.uses).collect::<Vec<_>>()[1], uses);

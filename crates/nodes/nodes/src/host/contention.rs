@@ -19,6 +19,14 @@ pub struct Ways {
     pub hosts: u64,
 }
 
+impl core::ops::Add for Ways {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { tree: self.tree + other.tree, hosts: self.hosts + other.hosts }
+    }
+}
+
 /// A collective that waits for the verdict.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Waiting<P> {

@@ -2,11 +2,11 @@
 
 use alloc::collections::BTreeMap;
 use quincunx_collective::GroupId;
-use quincunx_units::ByteCount;
+use quincunx_units::{ByteCount, Duration, Instant};
 
 use super::LockMutation as Mutation;
 
-/// How often a group was granted and refused a switch's memory.
+/// How often a group was granted and refused a switch's memory, and how long it had it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct LockCounts {
     /// Times that it got what it asked for.
@@ -17,6 +17,8 @@ pub struct LockCounts {
     pub in_vain: u64,
     /// Who had it the last time that it was refused.
     pub held_by: Option<GroupId>,
+    /// How long it has had it in all.
+    pub held: Duration,
 }
 
 /// A lock that is held.
@@ -24,6 +26,7 @@ pub struct LockCounts {
 struct Lock {
     offset: ByteCount,
     length: ByteCount,
+    since: Instant,
     /// Groups that were refused because of it.
     refused: alloc::vec::Vec<GroupId>,
 }
@@ -33,6 +36,7 @@ struct Lock {
 pub struct Recorder {
     locks: BTreeMap<GroupId, Lock>,
     counts: BTreeMap<GroupId, LockCounts>,
+    now: Instant,
     /// In the checker nothing is counted: each count would be a state of its own.
     uncounted: bool,
     mutation: Option<Mutation>,
@@ -46,6 +50,13 @@ impl Recorder {
 
     pub(super) const fn mutation(&self) -> Option<Mutation> {
         self.mutation
+    }
+
+    /// It is so late, for what is counted.
+    pub fn advance(&mut self, now: Instant) {
+        if !self.uncounted {
+            self.now = now;
+        }
     }
 
     /// Locks `length` bytes at `offset` for a group, if no other group has a byte of them: whether it does.
@@ -65,7 +76,8 @@ impl Recorder {
             }
             _ => {
                 counts.granted += 1;
-                self.locks.insert(group, Lock { offset, length, refused: alloc::vec::Vec::new() });
+                let lock = Lock { offset, length, since: self.now, refused: alloc::vec::Vec::new() };
+                self.locks.insert(group, lock);
                 true
             }
         }
@@ -80,8 +92,11 @@ impl Recorder {
 
     /// The group has nothing locked any more; `used` says whether it has run in the tree meanwhile.
     pub fn release(&mut self, group: GroupId, used: bool) {
-        let Some(lock) = self.locks.remove(&group).filter(|_| !used) else { return };
-        for refused in lock.refused {
+        let Some(lock) = self.locks.remove(&group) else { return };
+        if let Some(counts) = self.counts.get_mut(&group) {
+            counts.held += self.now.since(lock.since);
+        }
+        for refused in lock.refused.into_iter().filter(|_| !used) {
             if let Some(counts) = self.counts.get_mut(&refused) {
                 counts.in_vain += 1;
             }
@@ -104,9 +119,12 @@ impl Recorder {
         self.locks.len()
     }
 
-    /// What has been counted, by group.
+    /// What has been counted, by group; of a lock that is held, as long as it has been so far.
     pub fn counts(&self) -> impl Iterator<Item = (GroupId, LockCounts)> {
-        self.counts.iter().map(|(&group, &counts)| (group, counts))
+        self.counts.iter().map(|(&group, &counts)| {
+            let under_way = self.locks.get(&group).map(|lock| self.now.since(lock.since));
+            (group, LockCounts { held: counts.held + under_way.unwrap_or_default(), ..counts })
+        })
     }
 
     /// Panics if two groups have locked a byte.

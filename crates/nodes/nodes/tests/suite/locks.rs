@@ -3,7 +3,7 @@
 use quincunx_collective::GroupId;
 use quincunx_nodes::MemoryPart;
 use quincunx_nodes::locks::{LockCounts, LockEdges, LockSwitch, Number, Recorder, Word};
-use quincunx_units::ByteCount;
+use quincunx_units::{ByteCount, Duration, Instant};
 
 const A: GroupId = GroupId(1);
 const B: GroupId = GroupId(2);
@@ -39,10 +39,29 @@ fn a_refusal_is_in_vain_if_who_was_in_the_way_is_refused_elsewhere() {
     recorder.release(A, false);
     assert_eq!(
         counts(&recorder, B),
-        LockCounts { granted: 0, refused: 2, in_vain: 1, held_by: Some(A) },
+        LockCounts { refused: 2, in_vain: 1, held_by: Some(A), ..LockCounts::default() },
         "the second time nobody used the memory"
     );
     assert_eq!(counts(&recorder, A), LockCounts { granted: 2, ..LockCounts::default() });
+}
+
+#[test]
+fn it_counts_how_long_a_group_has_its_memory_and_not_what_is_refused() {
+    let mut recorder = Recorder::default();
+    let at = |micros| Instant::ZERO + Duration::from_micros(micros);
+    recorder.advance(at(5));
+    assert!(lock(&mut recorder, A, [0, 8]));
+    recorder.advance(at(7));
+    assert!(!lock(&mut recorder, B, [0, 8]));
+    assert_eq!(counts(&recorder, A).held, Duration::from_micros(2), "so far");
+    recorder.advance(at(15));
+    recorder.release(A, true);
+    recorder.advance(at(50));
+    assert!(lock(&mut recorder, A, [0, 8]));
+    recorder.advance(at(51));
+    recorder.release(A, false);
+    let held = [A, B].map(|group| counts(&recorder, group).held);
+    assert_eq!(held, [Duration::from_micros(10 + 1), Duration::ZERO]);
 }
 
 #[test]

@@ -311,12 +311,13 @@ impl LockReports {
             if before == counts {
                 continue;
             }
-            let LockCounts { granted, refused, in_vain, held_by } = counts;
-            reporter.report(group, Report::Locked(LockUse { granted, refused, in_vain, held_by }));
+            let LockCounts { granted, refused, in_vain, held_by, held } = counts;
+            reporter.report(group, Report::Locked(LockUse { granted, refused, in_vain, held_by, held }));
             snapshot_writer.note(|all| {
                 all.locks_granted += granted - before.granted;
                 all.locks_refused += refused - before.refused;
                 all.locks_in_vain += in_vain - before.in_vain;
+                all.locks_held += std::time::Duration::from(held - before.held);
             });
         }
         self.told.retain(|group, _| recorder.counts().any(|(known, _)| known == *group));

@@ -3,6 +3,7 @@
 use super::{Flow, Group, Halted, Run, TenancyError, Token, Turn};
 use crate::outages::Thing;
 use quincunx_control::map::MapLink;
+use quincunx_driver_flow::LinkId;
 use quincunx_units::Duration;
 
 /// A job that has begun an iteration so often never ends it.
@@ -54,14 +55,16 @@ impl Run<'_> {
     /// A group whose tree or way leads over what has failed has neither from now on.
     fn leave_broken(&mut self, turn: Turn, place: u32, group: &mut Group) {
         let cluster = self.request.cluster;
-        if let Some(tree) = group.tree.as_ref().filter(|_| group.holds) {
-            if tree.is_whole(cluster, &self.outages) {
-                return;
-            }
+        let tree = group.tree.as_ref().filter(|_| group.has_place);
+        let has_lost = tree.is_some_and(|tree| !tree.is_whole(cluster, &self.outages));
+        let is_in_tree = group.holds;
+        if has_lost {
             self.failed.trees += 1;
             self.release(turn.job, group);
             group.has_lost = true;
-        } else if group.pinned.iter().all(|link| self.outages.carries(cluster, MapLink(link.0 / 2))) {
+        }
+        let carries = |link: &LinkId| self.outages.carries(cluster, MapLink(link.0 / 2));
+        if if is_in_tree { !has_lost } else { group.pinned.iter().all(carries) } {
             return;
         }
         if let Some(bits) = self.stop(group) {

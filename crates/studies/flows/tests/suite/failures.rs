@@ -44,7 +44,7 @@ fn what_fails_too_late_changes_nothing() {
     let late = "1000000y";
     let rest = Failures { recovery: Duration::from_secs(5), restart: Duration::from_secs(5), ..none() };
     let failures = Failures { link: every(late), switch: every(late), server: every(late), ..rest };
-    for policy in TenancyPolicy::all() {
+    for policy in TenancyPolicy::ALL {
         let found = measured(&failing(calm.clone(), failures), policy, 8, None);
         assert_eq!(found, measured(&calm, policy, 8, None));
     }

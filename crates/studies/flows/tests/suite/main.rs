@@ -2,6 +2,7 @@
 
 mod failures;
 mod files;
+mod locks;
 mod manager;
 mod refusals;
 mod tables;

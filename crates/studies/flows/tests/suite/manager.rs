@@ -1,7 +1,7 @@
 //! The manager beside the simulation: the same groups in the same order get switches from both, or from neither.
 
 use quincunx_collective::SplitMix64;
-use quincunx_control::policy::{EdgeDisjoint, Policy, Prefer, Spatial};
+use quincunx_control::policy::{Contended, EdgeDisjoint, Policy, Prefer, Spatial};
 use quincunx_control::{
     Action, GroupRequest, Instruction, LinkReport, Manager, ManagerConfig, NodeDescription, Report,
     RequestId, Role,
@@ -70,8 +70,11 @@ fn the_manager_and_the_simulation_give_switches_to_the_same_groups() {
     let tenancy = Tenancy::find("epic-128", &changes).unwrap();
     assert_eq!(tenancy.slots, Slots::Sums);
     let cluster = Cluster::new("clos-2x2x4x2x2", &tenancy.link.unwrap()).unwrap();
-    let policies: [(TenancyPolicy, &'static dyn Policy); 2] =
-        [(TenancyPolicy::Edt, &EdgeDisjoint), (TenancyPolicy::Spatial, &Spatial { prefer: Prefer::Depth })];
+    let policies: [(TenancyPolicy, &'static dyn Policy); 3] = [
+        (TenancyPolicy::Edt, &EdgeDisjoint),
+        (TenancyPolicy::Spatial, &Spatial { prefer: Prefer::Depth }),
+        (TenancyPolicy::Contention, &Contended),
+    ];
     for (policy, same) in policies {
         let (mut granted, mut refused) = (0, 0);
         for seed in 0..20 {

@@ -3,6 +3,7 @@
 use super::prepare::Job;
 use crate::measurement::standard_error;
 use quincunx_collective::{Bandwidths, Collective, Reduction};
+use quincunx_nodes::Ways;
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
 
 /// A job.
@@ -40,6 +41,8 @@ pub struct JobMeasurement {
     pub lost: u64,
     /// Data frames that nodes of its group sent more than once.
     pub retransmitted: u64,
+    /// How many of its collectives ran in its tree and how many among its hosts, if it locks its switches' memory for each.
+    pub ways: Option<Ways>,
 }
 
 impl JobMeasurement {
@@ -72,6 +75,7 @@ impl JobMeasurement {
             marked,
             lost,
             retransmitted,
+            ways: None,
         };
         measured.bandwidths = collective.bandwidths(ranks, size, ByteCount::new(0), measured.mean());
         measured
@@ -105,6 +109,11 @@ impl JobMeasurement {
             marked: seeds.iter().map(|job| job.marked).sum(),
             lost: seeds.iter().map(|job| job.lost).sum(),
             retransmitted: seeds.iter().map(|job| job.retransmitted).sum(),
+            ways: seeds
+                .iter()
+                .map(|job| job.ways)
+                .reduce(|all, more| all.zip(more).map(|(a, b)| a + b))
+                .flatten(),
             ..seeds[0].clone()
         };
         let Self { collective, ranks, size, .. } = pooled;

@@ -14,7 +14,7 @@ use quincunx_collective::{GroupId, LengthOnly, Numbers, Rank};
 use quincunx_driver_des::{Limits, NodeIndex};
 use quincunx_engine::Terms;
 use quincunx_engine::verbs::Outcome;
-use quincunx_nodes::{HostCommand, HostEvent, NodeCommand, NodeEvent};
+use quincunx_nodes::{HostCommand, HostEvent, Node, NodeCommand, NodeEvent};
 use quincunx_scenario::Fabric;
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
 use std::collections::BTreeMap;
@@ -239,9 +239,16 @@ impl<P: Data> JobsRun<P> {
         let steps = self.built.simulation.steps();
         let observer = std::mem::take(&mut self.built.simulation.observer_mut().0);
         let troubles = observer.troubled.into_iter().zip(observer.retransmissions.frames);
+        let simulation = &self.built.simulation;
+        let ways = |job: &Job| match simulation.engine(NodeIndex(job.hosts[0] as u32)) {
+            Node::Host(host) => host.ways(job.group),
+            Node::Switch(_) => None,
+        };
         let jobs = self.jobs.into_iter().zip(troubles).map(|(entry, (troubled, retransmitted))| {
-            let Troubled { marked, lost } = troubled;
-            JobMeasurement::of(entry.job, entry.runs, entry.wrong, [marked, lost, retransmitted])
+            let (Troubled { marked, lost }, ways) = (troubled, ways(&entry.job));
+            let measured =
+                JobMeasurement::of(entry.job, entry.runs, entry.wrong, [marked, lost, retransmitted]);
+            JobMeasurement { ways, ..measured }
         });
         let starts = request.jobs.traffic().map(|(_, traffic)| Instant::ZERO + traffic.at);
         let payload = request.scenario.packet;

@@ -269,6 +269,42 @@ fn what_links_mark_and_lose_of_a_job_is_its_own() {
     assert_eq!((alone.marked, alone.lost, alone.wrong, crowded.wrong), (0, 0, Some(0), Some(0)));
 }
 
+/// Two jobs of half the hosts of a star each, whose switch has memory for one group of `epic-3`.
+fn contending(times: u32, late: &str) -> String {
+    let more = |at: &str| format!("times = {times}\nat = \"{at}\"");
+    "policy = \"contention\"\nmemory = \"6MiB\"\n".to_owned()
+        + &job("0-3", "epic-3", &more("0us"))
+        + &job("4-7", "epic-3", &more(late))
+}
+
+#[test]
+fn jobs_lock_the_memory_that_they_share_and_run_among_hosts_where_it_is_taken() {
+    let found = run("star-8", &contending(20, "1us"));
+    for job in &found.jobs {
+        let ways = job.ways.unwrap();
+        assert_eq!((job.wrong, job.fell_back.as_ref(), job.retransmitted), (Some(0), None, 0));
+        assert_eq!(ways.tree + ways.hosts, 20, "{}", job.name);
+    }
+    let [first, second] = [0, 1].map(|job| found.jobs[job].ways.unwrap());
+    assert!(first.tree > 0 && first.hosts + second.hosts > 0, "{first:?}, {second:?}");
+}
+
+#[test]
+fn a_job_alone_is_granted_every_lock_and_asking_takes_a_round_trip() {
+    let text = contending(5, "1ms");
+    let alone = run("star-8", &text);
+    assert!(alone.jobs.iter().all(|job| job.ways.unwrap().tree == 5));
+    let unlocked = time("star-8", &text.replace("contention", "spatial"));
+    let asked = alone.jobs[0].mean() - unlocked;
+    assert!(asked > Duration::ZERO && asked < unlocked, "{asked} for locks, {unlocked} without");
+}
+
+#[test]
+fn a_switch_with_room_for_both_gives_each_a_part_of_its_own() {
+    let found = run("star-8", &contending(5, "0us").replace("6MiB", "64MiB"));
+    assert!(found.jobs.iter().all(|job| job.ways.unwrap().hosts == 0));
+}
+
 #[test]
 fn what_a_line_asks_for_and_does_not_get_is_one_line_with_its_number() {
     let refused = |fabric: &str, text: &str| {
@@ -290,11 +326,7 @@ fn what_a_line_asks_for_and_does_not_get_is_one_line_with_its_number() {
             "splits into 3 parts",
         ),
         ("leaf-spine-2x2x2", job("0-3", "multiwrite", ""), "expected a collective of multiwrite (all_gather"),
-        (
-            "leaf-spine-2x2x2",
-            "policy = \"contention\"\n".to_owned() + &job("0-3", "ring", ""),
-            "found \"contention\"",
-        ),
+        ("leaf-spine-2x2x2", "policy = \"best\"\n".to_owned() + &job("0-3", "ring", ""), "found \"best\""),
         (
             "leaf-spine-2x2x2",
             job("0-3", "ring", "") + "[[traffic]]\npattern = \"uniform\"\nrate = \"1Tbit/s\"\n",
