@@ -3,7 +3,8 @@
 use crate::plan::{Difference, Fault, FaultKind, JobPlan, Mistake, Moment, Plan, StoreKind, Weather};
 use crate::settings;
 use quincunx_collective::{Collective, SplitMix64};
-use quincunx_design::{Catalog, FabricKind};
+use quincunx_design::{Catalog, FabricKind, Placement};
+use quincunx_fabric::{IncTree, TreeShape};
 use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::Framing;
 use std::collections::BTreeMap;
@@ -136,8 +137,41 @@ pub fn generate(seed: u64, lasts: Duration, catalog: Catalog) -> Plan {
     if apart.hits(4) {
         upgrade(&mut apart, &mut plan, lasts);
     }
+    if apart.hits(3) {
+        crowd(&mut apart, &mut plan, catalog);
+    }
     plan.faults.sort_by_key(|fault| fault.at);
     plan
+}
+
+/// Switches have memory for about as much as all jobs take, in parts of different lengths: what is free is in pieces, and is moved together or found
+/// too little. For a job alone there is always enough: two groups of it may be there at once, one that ends and one that begins.
+fn crowd(draws: &mut Draws, plan: &mut Plan, catalog: Catalog) {
+    let (mut most, mut all) = (0, 0);
+    for job in &mut plan.jobs {
+        let design = catalog.named(&job.design).expect("it has just been drawn from the catalog");
+        let window = draws.between(1, 8) as u32;
+        if !job.settings.contains_key("group.window") {
+            settings::widen(design, &mut job.settings, window);
+        }
+        let settings = settings::of(design, &job.settings).expect("they have been tried");
+        let longest = ByteCount::new(u64::from(job.elements) * 4);
+        // At one switch, and at one of two levels.
+        let ranks = job.hosts.len().next_multiple_of(2);
+        let mut needed = 0;
+        for shape in [format!("star-{ranks}"), format!("tree-2x{}", ranks / 2)] {
+            let tree = IncTree::from_shape(&shape.parse::<TreeShape>().expect("it is a shape"));
+            let placement = Placement::new(ranks as u16, Some(tree), longest);
+            if let Ok(plan) = design.plan(&settings, &placement) {
+                let memory = plan.switches.iter().map(|part| part.memory.bytes()).max().unwrap_or(0);
+                needed = needed.max(memory * u64::from(plan.channels));
+            }
+        }
+        (most, all) = (most.max(needed), all + 2 * needed);
+    }
+    if most > 0 {
+        plan.memory = ByteCount::new((all * draws.between(10, 18) / 16).max(most * 9 / 4));
+    }
 }
 
 /// Some of the nodes run the program of the version before, until they are upgraded, one after the other.

@@ -73,11 +73,23 @@ pub(crate) fn tighten(draws: &mut SplitMix64, design: &dyn AnyDesign, own: &mut 
         ("group.message", json!(1 + draw / 2 % 2)),
         ("group.selective", json!((draw / 4).is_multiple_of(2))),
     ];
-    let mut tightened = own.clone();
-    tightened.extend(tight.map(|(key, value)| (key.to_owned(), value)));
-    let goes = of(design, &tightened).is_ok_and(|all| design.plan(&all, &Placement::smallest()).is_ok());
+    set_if_it_goes(design, own, tight)
+}
+
+/// A window of so many messages, if the job may have one.
+pub(crate) fn widen(design: &dyn AnyDesign, own: &mut Own, window: u32) {
+    if !design.about().pinned_keys.contains(&"group.window") {
+        set_if_it_goes(design, own, [("group.window", json!(window))]);
+    }
+}
+
+/// Sets keys that go together with a job's own; whether they do.
+fn set_if_it_goes<const N: usize>(design: &dyn AnyDesign, own: &mut Own, keys: [(&str, Value); N]) -> bool {
+    let mut with_them = own.clone();
+    with_them.extend(keys.map(|(key, value)| (key.to_owned(), value)));
+    let goes = of(design, &with_them).is_ok_and(|all| design.plan(&all, &Placement::smallest()).is_ok());
     if goes {
-        *own = tightened;
+        *own = with_them;
     }
     goes
 }
