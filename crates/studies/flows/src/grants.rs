@@ -31,6 +31,9 @@ impl Tree {
     }
 }
 
+/// A unit where groups take one at each switch that their trees pass: any length, of which a share is something.
+const PATH_UNIT: ByteCount = ByteCount::new(1 << 20);
+
 /// How long a group has had its locks, until it last gave them back.
 #[derive(Clone, Copy, Debug)]
 struct Used {
@@ -67,7 +70,7 @@ impl Grants {
         unit: ByteCount,
     ) -> Self {
         let unit = match slots {
-            Slots::Path => ByteCount::new(1),
+            Slots::Path => PATH_UNIT,
             Slots::Sums => unit,
         };
         let map = cluster.map().clone();
@@ -198,7 +201,7 @@ impl Grants {
             return false;
         }
         let is_full = |member: &MapNode| match self.map.ports(*member) {
-            [(_, leaf)] => self.memory[leaf.0 as usize].has(ByteCount::new(1)).is_err(),
+            [(_, leaf)] => self.memory[leaf.0 as usize].has(PATH_UNIT).is_err(),
             _ => false,
         };
         self.slots == Slots::Path && members.iter().any(is_full)
@@ -236,7 +239,7 @@ impl Grants {
                 let mut switches: Vec<_> = ends.filter(|&end| !self.map.is_host(end)).collect();
                 switches.sort_unstable();
                 switches.dedup();
-                switches.into_iter().map(|node| (node, ByteCount::new(1))).collect()
+                switches.into_iter().map(|node| (node, PATH_UNIT)).collect()
             }
             Slots::Sums => self.sums(designs, &candidate.tree, candidate)?,
         };
@@ -295,6 +298,7 @@ impl Grants {
     pub(crate) fn are_none(&self) -> bool {
         self.memory.iter().all(|memory| memory.regions().next().is_none())
             && self.locked.is_empty()
+            && self.used.is_empty()
             && self.map.links().all(|link| self.map.trees(link).is_empty())
     }
 }

@@ -2,7 +2,7 @@
 //! what jobs tell, and where new groups go by it.
 
 use crate::policies::{by, clos, of, switches};
-use crate::site::{Site, host, switch};
+use crate::site::{Site, host, set, switch};
 use quincunx_collective::GroupId;
 use quincunx_control::{GroupRequest, LockUse, NodeDescription, Phase, Report};
 use quincunx_units::{ByteCount, Duration, Instant};
@@ -43,6 +43,8 @@ fn a_blocks_duty_is_that_of_all_groups_that_have_it() {
     assert_eq!(duty(&site, first), None, "nobody has told anything");
     tell(&mut site, "s0", 1000, &[(first, 200), (second, 0)]);
     assert_eq!(duty(&site, first), None, "one time is no span of time");
+    tell(&mut site, "s0", 1900, &[(first, 300), (second, 100)]);
+    assert_eq!(duty(&site, first), None, "and less than a second is a short one");
     tell(&mut site, "s0", 3000, &[(first, 500), (second, 400)]);
     // 300 ms and 400 ms of 2 s.
     assert_eq!([first, second].map(|group| duty(&site, group)), [Some(15 + 20); 2]);
@@ -114,4 +116,15 @@ fn trees_are_laid_over_switches_whose_blocks_are_used_the_least() {
         }
         assert_eq!(switches(&mut site, &of(&[0, 2], "epic-2")), [root]);
     }
+}
+
+#[test]
+fn who_cannot_lock_shares_no_block_though_others_do() {
+    let mut site = star(1);
+    site.init(&of(&[0, 1], "epic-2"));
+    // A lock is for one channel.
+    let mut in_channels = of(&[0, 1], "epic-2");
+    set(&mut in_channels, "group.channels", 2);
+    let group = site.init(&in_channels);
+    assert_eq!((site.summary(group).design.as_str(), site.summary(group).shared), ("ring", None));
 }

@@ -46,6 +46,8 @@ impl Run<'_> {
             let mut job = self.running.remove(&number).expect("it runs");
             for (place, group) in (0..).zip(&mut job.groups) {
                 self.leave_broken(turn, place, group);
+                let carries = |link: &LinkId| self.outages.carries(cluster, MapLink(link.0 / 2));
+                assert!(group.pinned.iter().all(carries), "nobody sends over what has failed");
             }
             self.running.insert(number, job);
         }
