@@ -120,8 +120,12 @@ fn trees_are_laid_over_switches_whose_blocks_are_used_the_least() {
 
 #[test]
 fn who_cannot_lock_shares_no_block_though_others_do() {
-    let mut site = star(1);
-    site.init(&of(&[0, 1], "epic-2"));
+    // One group has all of the memory.
+    let mut site = star(4);
+    let mut large = of(&[0, 1], "epic-2");
+    set(&mut large, "group.window", 16);
+    let first = site.init(&large);
+    assert_eq!(site.summary(first).design, "epic-2");
     // A lock is for one channel.
     let mut in_channels = of(&[0, 1], "epic-2");
     set(&mut in_channels, "group.channels", 2);

@@ -96,6 +96,22 @@ fn a_tree_is_laid_over_the_spine_whose_memory_is_used_the_least() {
 }
 
 #[test]
+fn of_a_switchs_units_a_group_shares_the_one_that_is_used_the_least() {
+    // At one switch with two units, as above: the third job is granted what the idle one has, whichever came first.
+    let two = ["a", "b"].map(|name| job(name, 2, "").replace("iterations = 1", "iterations = 60"));
+    let mut tenancy = small(&[two.concat(), job("c", 2, "at = \"163500ms\"")].concat(), "");
+    tenancy.fabric = "star-6".into();
+    let mut idle = tenancy.model[0].clone();
+    (idle.name, idle.compute) = ("idle".into(), "75MFLOP/s".parse().unwrap());
+    tenancy.model.push(idle);
+    for busy in [0, 1] {
+        let mut tenancy = tenancy.clone();
+        tenancy.job[1 - busy].model = "idle".into();
+        assert_eq!(measured(&tenancy, CONTENTION, 2, None).jobs[2].in_network(), Some(1.0), "busy: {busy}");
+    }
+}
+
+#[test]
 fn whatever_fails_locks_are_given_back_and_all_jobs_end() {
     let changes = ["trace.jobs=20", "failures.server=2h", "failures.switch=1h", "failures.link=1h"];
     let mut lost = 0;
