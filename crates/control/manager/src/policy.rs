@@ -59,24 +59,16 @@ pub fn find(name: &str) -> Option<&'static dyn Policy> {
     ALL.iter().copied().find(|policy| policy.name() == name)
 }
 
-/// Roots of a level that are looked at more closely in any case: those with the fewest trees around, and then the most memory. On a level of a
-/// Clos network most are alike; of the others each that may have a wider tree than these is looked at, too.
+/// Roots of a level that are looked at more closely: so many with the fewest trees around, and then the most memory, and so many of the others whose
+/// trees may be wider than theirs. On a level of a Clos network most are alike.
 const ROOTS: usize = 8;
 
-/// What no tree from a root is wider than: of two links that it uses, as ways part there, one is no better than its second best, and it uses each
-/// member's own.
-fn widest(ground: &Ground<'_>, root: MapNode, members: &[MapNode]) -> Width {
-    let shares = |node: MapNode| {
-        let usable = ground.map.ports(node).iter().filter(|(link, _)| (ground.usable)(*link));
-        usable.map(|(link, _)| ground.share(*link, 1)).collect::<Vec<Option<BitRate>>>()
-    };
-    let best = |member: &MapNode| shares(*member).into_iter().max().flatten();
-    let mut own = shares(root);
-    own.sort_by_key(|&share| Reverse(share));
-    // A member alone has a tree with one way.
-    let second = own.get(1).copied().flatten().filter(|_| members.len() > 1);
-    let rate = members.iter().map(best).chain([second]).flatten().min();
-    Width { rate, memory: (ground.memory)(root) }
+/// What trees get of a node's links, the best first.
+fn shares(ground: &Ground<'_>, node: MapNode) -> Vec<Option<BitRate>> {
+    let usable = ground.map.ports(node).iter().filter(|(link, _)| (ground.usable)(*link));
+    let mut shares: Vec<_> = usable.map(|(link, _)| ground.share(*link, 1)).collect();
+    shares.sort_by_key(|&share| Reverse(share));
+    shares
 }
 
 /// Trees from the roots of one level.
@@ -91,24 +83,39 @@ fn grown(ground: &Ground<'_>, roots: &[MapNode], members: &[MapNode]) -> Vec<Can
         used(root) + next.filter(|next| !ground.map.is_host(*next)).map(used).sum::<usize>()
     };
     roots.sort_by_cached_key(|root| (around(*root), Reverse((ground.memory)(*root)), *root));
-    let mut found: Vec<Candidate> = Vec::new();
-    for (place, root) in roots.into_iter().enumerate() {
-        let may_be_wider = || {
-            let most = widest(ground, root, members);
-            !found.iter().any(|tree| tree.conflicts == 0 && is_as_wide(&tree.width, &most))
-        };
-        if place >= ROOTS && !may_be_wider() {
-            continue;
+    let others = roots.split_off(roots.len().min(ROOTS));
+    let mut found: Vec<Candidate> =
+        roots.into_iter().flat_map(|root| grown_from(ground, root, members)).collect();
+    // No tree is wider than its members' own links, nor, as ways part at its root, than the second best of that.
+    let of_members =
+        members.iter().filter_map(|&member| shares(ground, member).into_iter().next().flatten()).min();
+    let widest = |root: &MapNode| {
+        let second = shares(ground, *root).get(1).copied().flatten().filter(|_| members.len() > 1);
+        Width { rate: of_members.into_iter().chain(second).min(), memory: (ground.memory)(*root) }
+    };
+    let may_be_wider = |found: &[Candidate], most: &Width| {
+        !found.iter().any(|tree| tree.conflicts == 0 && is_as_wide(&tree.width, most))
+    };
+    let mut others: Vec<(Width, MapNode)> = others.into_iter().map(|root| (widest(&root), root)).collect();
+    others.retain(|(most, _)| may_be_wider(&found, most));
+    others.sort_by_key(|(most, _)| Reverse((most.rate, most.memory)));
+    for (most, root) in others.into_iter().take(ROOTS) {
+        if may_be_wider(&found, &most) {
+            found.extend(grown_from(ground, root, members));
         }
-        let all = ground.grow(root, members, ByteCount::new(0));
-        // A longer way for some may pass by a switch with little memory; where none of the tree has less than the root, it is the same tree.
-        let memory = (ground.memory)(root);
-        let is_ample = all.as_ref().is_some_and(|all| all.width.memory >= memory);
-        let ample = (!is_ample).then(|| ground.grow(root, members, memory)).flatten();
-        let ample = ample.filter(|ample| all.as_ref() != Some(ample));
-        found.extend([all, ample].into_iter().flatten());
     }
     found
+}
+
+/// The tree from a root, and that which passes no switch with less memory, if there is another.
+fn grown_from(ground: &Ground<'_>, root: MapNode, members: &[MapNode]) -> impl Iterator<Item = Candidate> {
+    let all = ground.grow(root, members, ByteCount::new(0));
+    // A longer way for some may pass by a switch with little memory; where none of the tree has less than the root, it is the same tree.
+    let memory = (ground.memory)(root);
+    let is_ample = all.as_ref().is_some_and(|all| all.width.memory >= memory);
+    let ample = (!is_ample).then(|| ground.grow(root, members, memory)).flatten();
+    let ample = ample.filter(|ample| all.as_ref() != Some(ample));
+    [all, ample].into_iter().flatten()
 }
 
 /// Trees that share no link (EPIC 6.2, "Edge-Disjoint Tree"): all roots of the lowest level that reaches every member over links without
