@@ -63,17 +63,16 @@ pub fn find(name: &str) -> Option<&'static dyn Policy> {
 /// trees may be wider than theirs. On a level of a Clos network most are alike.
 const ROOTS: usize = 8;
 
-/// What trees get of a node's links, the best first.
-fn shares(ground: &Ground<'_>, node: MapNode) -> Vec<Option<BitRate>> {
-    let usable = ground.map.ports(node).iter().filter(|(link, _)| (ground.usable)(*link));
-    let mut shares: Vec<_> = usable.map(|(link, _)| ground.share(*link, 1)).collect();
-    shares.sort_by_key(|&share| Reverse(share));
-    shares
+/// What a tree gets of a node's best link, and of the second best.
+fn best_shares(ground: &Ground<'_>, node: MapNode) -> [Option<BitRate>; 2] {
+    ground.map.ports(node).iter().fold([None; 2], |[best, second], &(link, _)| {
+        let share = ground.share(link, 1);
+        if share > best { [share, best] } else { [best, second.max(share)] }
+    })
 }
 
 /// Trees from the roots of one level.
 fn grown(ground: &Ground<'_>, roots: &[MapNode], members: &[MapNode]) -> Vec<Candidate> {
-    let mut roots = roots.to_vec();
     let used = |root: MapNode| {
         ground.map.ports(root).iter().map(|(link, _)| ground.map.trees(*link).len()).sum::<usize>()
     };
@@ -82,27 +81,35 @@ fn grown(ground: &Ground<'_>, roots: &[MapNode], members: &[MapNode]) -> Vec<Can
         let next = ground.map.ports(root).iter().map(|(_, next)| *next);
         used(root) + next.filter(|next| !ground.map.is_host(*next)).map(used).sum::<usize>()
     };
-    roots.sort_by_cached_key(|root| (around(*root), Reverse((ground.memory)(*root)), *root));
+    let mut roots: Vec<_> =
+        roots.iter().map(|&root| (around(root), Reverse((ground.memory)(root)), root)).collect();
+    roots.sort_unstable();
     let others = roots.split_off(roots.len().min(ROOTS));
     let mut found: Vec<Candidate> =
-        roots.into_iter().flat_map(|root| grown_from(ground, root, members)).collect();
+        roots.into_iter().flat_map(|(.., root)| grown_from(ground, root, members)).collect();
     // No tree is wider than its members' own links, nor, as ways part at its root, than the second best of that.
-    let of_members =
-        members.iter().filter_map(|&member| shares(ground, member).into_iter().next().flatten()).min();
-    let widest = |root: &MapNode| {
-        let second = shares(ground, *root).get(1).copied().flatten().filter(|_| members.len() > 1);
-        Width { rate: of_members.into_iter().chain(second).min(), memory: (ground.memory)(*root) }
+    let of_members = members.iter().filter_map(|&member| best_shares(ground, member)[0]).min();
+    let widest = |(_, Reverse(memory), root)| {
+        let second = best_shares(ground, root)[1].filter(|_| members.len() > 1);
+        (Width { rate: of_members.into_iter().chain(second).min(), memory }, root)
     };
     let may_be_wider = |found: &[Candidate], most: &Width| {
         !found.iter().any(|tree| tree.conflicts == 0 && is_as_wide(&tree.width, most))
     };
-    let mut others: Vec<(Width, MapNode)> = others.into_iter().map(|root| (widest(&root), root)).collect();
+    let mut others: Vec<(Width, MapNode)> = others.into_iter().map(widest).collect();
     others.retain(|(most, _)| may_be_wider(&found, most));
     others.sort_by_key(|(most, _)| Reverse((most.rate, most.memory)));
+    // What may be the widest first; if it is no wider after all, those behind it are as much alike.
     for (most, root) in others.into_iter().take(ROOTS) {
-        if may_be_wider(&found, &most) {
-            found.extend(grown_from(ground, root, members));
+        let fresh: Vec<Candidate> = match may_be_wider(&found, &most) {
+            true => grown_from(ground, root, members).collect(),
+            false => continue,
+        };
+        let is_wider = |tree: &Candidate| may_be_wider(&found, &tree.width);
+        if !fresh.iter().any(is_wider) {
+            break;
         }
+        found.extend(fresh);
     }
     found
 }

@@ -26,8 +26,8 @@ pub(crate) struct Tree {
 
 impl Tree {
     /// Whether nothing of it has failed.
-    pub(crate) fn is_whole(&self, cluster: &Cluster, outages: &Outages) -> bool {
-        self.links.iter().all(|&link| outages.carries(cluster, link))
+    pub(crate) fn is_whole(&self, outages: &Outages) -> bool {
+        self.links.iter().all(|&link| outages.carries(link))
     }
 }
 
@@ -122,7 +122,7 @@ impl Grants {
             let ground = Ground {
                 map: &self.map,
                 able: &|node| !self.map.is_host(node),
-                usable: &|link| outages.carries(cluster, link) && policy.may_use(&self.map, link),
+                usable: &|link| outages.carries(link) && policy.may_use(&self.map, link),
                 memory: &|node| self.capacity(node, now),
             };
             let Levels(mut levels) = ground.levels(members).ok()?;
@@ -216,7 +216,7 @@ impl Grants {
         tree: &Tree,
         now: Instant,
     ) -> bool {
-        let can = tree.is_whole(cluster, outages) && self.has(&tree.needs);
+        let can = tree.is_whole(outages) && self.has(&tree.needs);
         if can {
             self.take(group, tree, now);
         }

@@ -32,6 +32,8 @@ pub(crate) struct Outages {
     /// By node and by link of the map.
     nodes: Vec<bool>,
     links: Vec<bool>,
+    /// By link: whether it, or what is at one of its ends, is out of order.
+    broken: Vec<bool>,
 }
 
 impl Outages {
@@ -64,6 +66,7 @@ impl Outages {
             repair: failures.map(|failures| failures.repair),
             nodes: vec![false; map.size()],
             links: vec![false; map.links().count()],
+            broken: vec![false; map.links().count()],
         }
     }
 
@@ -90,12 +93,20 @@ impl Outages {
 
     /// It is out of order from now on, or whole.
     pub(crate) fn set(&mut self, cluster: &Cluster, number: u32, is_down: bool) {
-        match &self.things[number as usize].thing {
-            Thing::Link(link) => self.links[link.0 as usize] = is_down,
-            Thing::Switch(switch) => self.nodes[switch.0 as usize] = is_down,
-            Thing::Server(hosts) => {
-                hosts.clone().for_each(|host| self.nodes[cluster.host(host).0 as usize] = is_down);
+        let nodes: Vec<MapNode> = match &self.things[number as usize].thing {
+            Thing::Link(link) => {
+                self.links[link.0 as usize] = is_down;
+                cluster.ends(*link).into()
             }
+            Thing::Switch(switch) => vec![*switch],
+            Thing::Server(hosts) => hosts.clone().map(|host| cluster.host(host)).collect(),
+        };
+        if !matches!(self.things[number as usize].thing, Thing::Link(_)) {
+            nodes.iter().for_each(|node| self.nodes[node.0 as usize] = is_down);
+        }
+        for &(link, _) in nodes.iter().flat_map(|&node| cluster.map().ports(node)) {
+            let is_up = cluster.ends(link).into_iter().all(|end| self.is_up(end));
+            self.broken[link.0 as usize] = self.links[link.0 as usize] || !is_up;
         }
     }
 
@@ -105,14 +116,14 @@ impl Outages {
     }
 
     /// Whether a link does, and what is at its ends.
-    pub(crate) fn carries(&self, cluster: &Cluster, link: MapLink) -> bool {
-        !self.links[link.0 as usize] && cluster.ends(link).into_iter().all(|end| self.is_up(end))
+    pub(crate) fn carries(&self, link: MapLink) -> bool {
+        !self.broken[link.0 as usize]
     }
 
     /// Whether an accelerator works and reaches a switch.
     pub(crate) fn is_reached(&self, cluster: &Cluster, host: u32) -> bool {
         let ports = cluster.map().ports(cluster.host(host));
-        ports.iter().any(|&(link, _)| self.carries(cluster, link))
+        ports.iter().any(|&(link, _)| self.carries(link))
     }
 }
 

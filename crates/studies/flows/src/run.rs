@@ -548,7 +548,7 @@ impl Run<'_> {
 
     fn hold(&mut self, group: &mut Group) {
         let tree = group.tree.as_ref().expect("a group that has a place has a tree");
-        assert!(tree.is_whole(self.request.cluster, &self.outages), "nobody has a place in a broken tree");
+        assert!(tree.is_whole(&self.outages), "nobody has a place in a broken tree");
         tree.links.iter().flat_map(|&link| Cluster::both(link)).for_each(|link| self.ways.pin(link));
         (group.holds, group.since) = (true, self.simulation.now());
     }

@@ -54,7 +54,7 @@ impl Ways {
         flow: u64,
     ) -> Option<Vec<LinkId>> {
         let map = cluster.map();
-        let carries = |link| outages.carries(cluster, link);
+        let carries = |link| outages.carries(link);
         let links = |host: MapNode| {
             map.ports(host).iter().copied().filter(|&(link, to)| !map.is_host(to) && carries(link))
         };
@@ -132,7 +132,7 @@ fn distances(cluster: &Cluster, outages: &Outages, from: MapNode) -> Vec<u16> {
         for node in level {
             let further = distances[node.0 as usize] + 1;
             for &(link, to) in map.ports(node) {
-                if distances[to.0 as usize] == FAR && !map.is_host(to) && outages.carries(cluster, link) {
+                if distances[to.0 as usize] == FAR && !map.is_host(to) && outages.carries(link) {
                     distances[to.0 as usize] = further;
                     next.push(to);
                 }

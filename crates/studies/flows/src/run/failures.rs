@@ -46,7 +46,7 @@ impl Run<'_> {
             let mut job = self.running.remove(&number).expect("it runs");
             for (place, group) in (0..).zip(&mut job.groups) {
                 self.leave_broken(turn, place, group);
-                let carries = |link: &LinkId| self.outages.carries(cluster, MapLink(link.0 / 2));
+                let carries = |link: &LinkId| self.outages.carries(MapLink(link.0 / 2));
                 assert!(group.pinned.iter().all(carries), "nobody sends over what has failed");
             }
             self.running.insert(number, job);
@@ -58,14 +58,14 @@ impl Run<'_> {
     fn leave_broken(&mut self, turn: Turn, place: u32, group: &mut Group) {
         let cluster = self.request.cluster;
         let tree = group.tree.as_ref().filter(|_| group.has_place);
-        let has_lost = tree.is_some_and(|tree| !tree.is_whole(cluster, &self.outages));
+        let has_lost = tree.is_some_and(|tree| !tree.is_whole(&self.outages));
         let is_in_tree = group.holds;
         if has_lost {
             self.failed.trees += 1;
             self.release(turn.job, group);
             group.has_lost = true;
         }
-        let carries = |link: &LinkId| self.outages.carries(cluster, MapLink(link.0 / 2));
+        let carries = |link: &LinkId| self.outages.carries(MapLink(link.0 / 2));
         if if is_in_tree { !has_lost } else { group.pinned.iter().all(carries) } {
             return;
         }
