@@ -210,7 +210,6 @@ impl Grants {
     /// The tree that a group had before, if it is whole and its switches have what it takes.
     pub(crate) fn grant_again(
         &mut self,
-        cluster: &Cluster,
         outages: &Outages,
         group: GroupId,
         tree: &Tree,

@@ -522,7 +522,7 @@ impl Run<'_> {
         }
         let (cluster, outages, now) = (self.request.cluster, &self.outages, self.simulation.now());
         let tree = group.tree.as_ref();
-        let again = tree.is_some_and(|tree| self.grants.grant_again(cluster, outages, group.id, tree, now));
+        let again = tree.is_some_and(|tree| self.grants.grant_again(outages, group.id, tree, now));
         if !again {
             group.tree = self.grants.grant(cluster, outages, &self.designs, group.id, &group.members, now);
         }

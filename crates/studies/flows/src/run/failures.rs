@@ -56,7 +56,6 @@ impl Run<'_> {
 
     /// A group whose tree or way leads over what has failed has neither from now on.
     fn leave_broken(&mut self, turn: Turn, place: u32, group: &mut Group) {
-        let cluster = self.request.cluster;
         let tree = group.tree.as_ref().filter(|_| group.has_place);
         let has_lost = tree.is_some_and(|tree| !tree.is_whole(&self.outages));
         let is_in_tree = group.holds;
