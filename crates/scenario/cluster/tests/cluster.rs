@@ -214,14 +214,14 @@ fn every_frame_of_a_tree_keeps_to_the_trees_links_and_a_rings_to_none() {
 }
 
 #[test]
-fn a_policy_that_there_is_not_or_whose_groups_lock_is_refused_with_those_that_there_are() {
+fn a_policy_that_there_is_not_is_refused_with_those_that_there_are() {
     for policy in ["", "best"] {
         let setup = ManagedSetup { catalog: CATALOG, policy, memory: ManagedSetup::MEMORY, fallback: None };
         let refused = ManagedCluster::new(switched("leaf-spine-2x2x2"), &setup).err().unwrap().to_string();
         assert_eq!(
             refused,
             format!(
-                "expected one of the policies edge-disjoint, spatial, spatial-wide, temporal, found \"{policy}\"; name one of them"
+                "expected one of the policies edge-disjoint, spatial, spatial-wide, temporal, contention, found \"{policy}\"; name one of them"
             )
         );
     }
