@@ -38,6 +38,9 @@ pub(crate) struct Target {
     /// How often in sequence
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
     times: u8,
+    /// Of locks: how often a group that is refused asks again, before it runs among its hosts
+    #[arg(long, default_value_t = 0)]
+    tries: u8,
     /// How many groups of all ranks do that, side by side
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=MOST_GROUPS as i64))]
     pub(crate) groups: u8,
@@ -75,6 +78,7 @@ impl Target {
             slow: self.slow,
             window: self.window,
             times: self.times,
+            tries: self.tries,
             groups: self.groups,
             in_flight: self.in_flight,
             late_start: self.late_start,

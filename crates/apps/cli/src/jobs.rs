@@ -33,7 +33,7 @@ use crate::table::{Align, or_dash, table};
 A file of jobs is TOML. Each [[job]] is a group of its own, made before anything runs, in the order of the file, as the manager makes it:
 by `policy` (edge-disjoint if not said: a tree that shares no link with another) and out of the `memory` (64MiB) of each switch. A group for
 which there is no tree runs among its hosts, and the reason stands below the table. With `contention` groups lock the memory that they share, and
-`locked` says for how many of their collectives they had it; the others ran among their hosts. Frames of a tree keep to its links; all others take the
+`locked` says for how many of their collectives they had it; the others ran among their hosts, once `patience` (none) was over. Frames of a tree keep to its links; all others take the
 ways of equal cost, each flow one by a hash. With --placement the numbers of hosts are places in that order: the same file with its jobs
 packed, spread or at random. On a memory fabric (memory-8, scin-dgx8) each job has all accelerators, several may run in the switches and one
 outside, and there is no policy, no memory and no traffic to say.

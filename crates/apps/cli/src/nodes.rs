@@ -109,6 +109,10 @@ struct Serve {
     /// (as spatial, and groups share memory that is taken: they lock it for each collective, or run it among their hosts)
     #[arg(long, default_value = "spatial", value_parser = find_policy)]
     policy: &'static dyn Policy,
+    /// With the policy contention: how long a group asks for locks that others have, before it runs a collective among its hosts. As long as a
+    /// collective takes, it shifts jobs that compute as long against each other; longer than what the tree saves, it costs
+    #[arg(long, value_name = "DURATION", default_value = "0ns")]
+    patience: Duration,
     #[command(flatten)]
     identity_options: IdentityOptions,
     /// File with the tenants' quotas (TOML)
@@ -144,6 +148,17 @@ impl Serve {
     fn run(self, catalog: Catalog, fallback: Option<&'static str>) -> Result<(), Failure> {
         self.logs.start();
         interrupt::end_when_asked()?;
+        let manager = ManagerConfig {
+            fallback,
+            policy: self.policy,
+            patience: self.patience,
+            restart_timeout: self.restart_timeout,
+            // Who is silent for longer is gone by then.
+            remake_timeout: self.keep_alive + self.keep_alive,
+            recreates: !self.no_remake,
+            ..ManagerConfig::default()
+        };
+        manager.check().map_err(Failure::input)?;
         let listener = ManagerServer::bind(&self.listen).map_err(|error| {
             Failure::Input(format!(
                 "expected to listen at {}, found \"{error}\"; choose another --listen address",
@@ -151,15 +166,7 @@ impl Serve {
             ))
         })?;
         let config = ServerConfig {
-            manager: ManagerConfig {
-                fallback,
-                policy: self.policy,
-                restart_timeout: self.restart_timeout,
-                // Who is silent for longer is gone by then.
-                remake_timeout: self.keep_alive + self.keep_alive,
-                recreates: !self.no_remake,
-                ..ManagerConfig::default()
-            },
+            manager,
             store: self.store()?,
             standby: self.standby,
             keep_alive: self.keep_alive,

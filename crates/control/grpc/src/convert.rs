@@ -240,6 +240,7 @@ fn encode_contention(contention: &Contention) -> proto::Contention {
         fallback: contention.fallback.as_ref().map(|fallback| Box::new(encode_context(fallback))),
         edges: contention.edges.iter().map(encode_connection).collect(),
         has_parent: contention.has_parent,
+        patience_us: micros(contention.patience),
     }
 }
 
@@ -252,7 +253,8 @@ fn decode_contention(contention: proto::Contention) -> Decoded<Contention> {
     if edges.len() < usize::from(contention.has_parent) {
         return wrong("contention.edges", "an edge to the parent", "none");
     }
-    Ok(Contention { fallback, edges, has_parent: contention.has_parent })
+    let patience = from_micros("contention.patience_us", contention.patience_us)?;
+    Ok(Contention { fallback, edges, has_parent: contention.has_parent, patience })
 }
 
 fn encode_context(context: &GroupContext) -> proto::GroupContext {

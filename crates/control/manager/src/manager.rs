@@ -29,13 +29,14 @@ pub use kept::{Change, GroupRecord};
 use crate::cables::Cables;
 use crate::map::Map;
 use crate::mutation::Mutation;
-use crate::policy::{self, Policy};
+use crate::policy::{self, Policy, Sharing};
 use crate::{
     Allowances, Fallback, GroupFailure, GroupRequest, GroupState, GroupSummary, Holding, InitGroupError,
     NodeDescription, RecreatedGroup, ReportError, Role, UnknownGroup,
 };
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use contending::name_of;
@@ -67,6 +68,8 @@ pub struct ManagerConfig {
     pub fallback: Option<&'static str>,
     /// Which tree a group gets.
     pub policy: &'static dyn Policy,
+    /// How long groups that lock their switches' memory ask for it, before they run a collective among their hosts.
+    pub patience: Duration,
     /// Whether a group that loses a switch or a link is made anew on what is left; otherwise it fails.
     pub recreates: bool,
 }
@@ -81,8 +84,24 @@ impl Default for ManagerConfig {
             restart_timeout: Duration::from_secs(5),
             fallback: None,
             policy: policy::ALL[1],
+            patience: Duration::ZERO,
             recreates: false,
         }
+    }
+}
+
+impl ManagerConfig {
+    /// Refuses patience with a policy whose groups lock nothing.
+    ///
+    /// # Errors
+    /// What to do instead.
+    pub fn check(&self) -> Result<(), Refusal> {
+        if self.patience == Duration::ZERO || self.policy.sharing() == Sharing::Locks {
+            return Ok(());
+        }
+        let expected =
+            format!("no patience with the policy {}, whose groups lock nothing", self.policy.name());
+        Err(Refusal::new(expected, self.patience, "leave it out, or take the policy contention"))
     }
 }
 

@@ -55,6 +55,7 @@ pub fn contended_host_group<P: PayloadKind>(
         fallback: host_group(fallback, among_hosts, None, &port)?,
         edge: lock_edge(edge, port(edge)),
         again,
+        patience: contention.patience,
         ranks: context.ranks,
         rank: match context.node {
             quincunx_design::Node::Rank(rank) => rank,

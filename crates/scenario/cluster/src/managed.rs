@@ -12,7 +12,7 @@ use quincunx_control::{
     Action, GroupRequest, InitGroupError, Instruction, Manager, ManagerConfig, Report, RequestId,
 };
 use quincunx_design::{AnyDesign, Catalog, Demand, GroupContext, Refusal, Settings};
-use quincunx_units::ByteCount;
+use quincunx_units::{ByteCount, Duration};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A manager's set-up.
@@ -22,6 +22,8 @@ pub struct ManagedSetup<'a> {
     pub catalog: Catalog,
     /// Which trees groups get, by the policy's name; [`edge-disjoint`](Self::POLICY) unless somebody says otherwise.
     pub policy: &'a str,
+    /// How long groups ask for locks that are not free, if that policy has them.
+    pub patience: Duration,
     /// What each switch has for buffers of groups.
     pub memory: ByteCount,
     /// What groups run for which there is no tree or no memory, by name; nothing: they are refused.
@@ -74,9 +76,10 @@ impl ManagedCluster {
     /// # Errors
     /// If there is no such policy.
     pub fn new(wiring: Wiring, setup: &ManagedSetup<'_>) -> Result<Self, Refusal> {
-        let ManagedSetup { catalog, memory, fallback, .. } = *setup;
+        let ManagedSetup { catalog, patience, memory, fallback, .. } = *setup;
         let policy = setup.policy()?;
-        let config = ManagerConfig { policy, fallback, ..ManagerConfig::default() };
+        let config = ManagerConfig { policy, patience, fallback, ..ManagerConfig::default() };
+        config.check()?;
         let mut manager = Manager::new(catalog, config);
         let designs: BTreeSet<String> =
             catalog.above_queue_pairs().map(|design| design.name().to_owned()).collect();

@@ -183,6 +183,7 @@ fn every_frame_of_a_tree_keeps_to_the_trees_links_and_a_rings_to_none() {
     let setup = ManagedSetup {
         catalog: CATALOG,
         policy: ManagedSetup::POLICY,
+        patience: Duration::ZERO,
         memory: ManagedSetup::MEMORY,
         fallback: Some(FALLBACK),
     };
@@ -216,7 +217,13 @@ fn every_frame_of_a_tree_keeps_to_the_trees_links_and_a_rings_to_none() {
 #[test]
 fn a_policy_that_there_is_not_is_refused_with_those_that_there_are() {
     for policy in ["", "best"] {
-        let setup = ManagedSetup { catalog: CATALOG, policy, memory: ManagedSetup::MEMORY, fallback: None };
+        let setup = ManagedSetup {
+            catalog: CATALOG,
+            policy,
+            patience: Duration::ZERO,
+            memory: ManagedSetup::MEMORY,
+            fallback: None,
+        };
         let refused = ManagedCluster::new(switched("leaf-spine-2x2x2"), &setup).err().unwrap().to_string();
         assert_eq!(
             refused,
@@ -225,6 +232,26 @@ fn a_policy_that_there_is_not_is_refused_with_those_that_there_are() {
             )
         );
     }
+}
+
+#[test]
+fn only_groups_that_lock_are_patient() {
+    let of = |policy, patience| {
+        let setup = ManagedSetup {
+            catalog: CATALOG,
+            policy,
+            patience,
+            memory: ManagedSetup::MEMORY,
+            fallback: Some(FALLBACK),
+        };
+        ManagedCluster::new(switched("leaf-spine-2x2x2"), &setup).err().map(|refused| refused.to_string())
+    };
+    assert_eq!(of("contention", Duration::from_millis(1)), None);
+    assert_eq!(of("spatial", Duration::ZERO), None);
+    assert_eq!(
+        of("spatial", Duration::from_millis(1)).unwrap(),
+        "expected no patience with the policy spatial, whose groups lock nothing, found 1ms; leave it out, or take the policy contention"
+    );
 }
 
 /// Two hosts, each at both of two switches, by links of these costs.

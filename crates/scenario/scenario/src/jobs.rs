@@ -15,6 +15,8 @@ pub struct Jobs {
     pub fabric: Option<String>,
     /// The manager's policy for groups' trees; default: `edge-disjoint`.
     pub policy: Option<String>,
+    /// How long groups ask for locks that are not free, by the policy that has them; default: not at all.
+    pub patience: Option<Duration>,
     /// Memory of each switch for groups' buffers; default: 64MiB.
     pub memory: Option<ByteCount>,
     /// One group each, which is made before the first one begins, in the order of the file.

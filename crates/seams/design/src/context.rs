@@ -10,7 +10,7 @@ use core::hash::Hash;
 use core::str::FromStr;
 use quincunx_collective::{GroupId, Rank};
 use quincunx_engine::MAX_CHANNELS;
-use quincunx_units::ByteCount;
+use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::{Endpoint, Psn};
 
 /// What a node is told, for one of its parts.
@@ -170,6 +170,8 @@ pub struct Contention {
     pub edges: Vec<ConnectionContext>,
     /// At a switch, whether the last edge leads to a parent.
     pub has_parent: bool,
+    /// How long a rank asks for locks that are not free, before it runs a collective among the hosts: the same at all ranks.
+    pub patience: Duration,
 }
 
 impl GroupContext {

@@ -24,6 +24,8 @@ pub struct Arguments {
     pub window: Option<u32>,
     /// How often in sequence.
     pub times: u8,
+    /// How often whoever is refused asks again.
+    pub tries: u8,
     /// How many groups do that side by side.
     pub groups: u8,
     /// How many of them a rank has under way at most.
@@ -57,6 +59,7 @@ impl Default for Arguments {
             slow: false,
             window: None,
             times: 1,
+            tries: 0,
             groups: 1,
             in_flight: 1,
             late_start: false,
@@ -79,6 +82,7 @@ impl Arguments {
             ("--tree", value(&self.tree)),
             ("--senders", value(&self.senders)),
             ("--slow", self.slow.then(|| "true".to_owned())),
+            ("--tries", (self.tries != 0).then(|| self.tries.to_string())),
             ("--groups", (self.groups != 1).then(|| self.groups.to_string())),
             ("--in-flight", (self.in_flight != 1).then(|| self.in_flight.to_string())),
             ("--late-start", self.late_start.then(|| "true".to_owned())),

@@ -55,7 +55,7 @@ prop_compose! {
         (remote_write, memory, memory_offset) in any::<(bool, u64, u64)>(),
         (credits, channels) in (any::<bool>(), 1u16..),
         connections in prop::collection::vec((any_endpoint(), any_endpoint(), any_peer()), 0..6),
-        (contends, has_parent) in any::<(bool, bool)>(),
+        (contends, has_parent, patience) in any::<(bool, bool, u32)>(),
     ) -> GroupContext {
         let ranks = members * domains;
         let connection = |(local, remote, peer)| ConnectionContext { local, remote, peer };
@@ -82,7 +82,8 @@ prop_compose! {
             contention: None,
         };
         let fallback = rank.map(|_| context.clone());
-        let contention = contends.then(|| Box::new(Contention { fallback, edges, has_parent }));
+        let patience = Duration::from_micros(patience.into());
+        let contention = contends.then(|| Box::new(Contention { fallback, edges, has_parent, patience }));
         GroupContext { contention, ..context }
     }
 }

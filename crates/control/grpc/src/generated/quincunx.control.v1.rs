@@ -268,6 +268,9 @@ pub struct Contention {
     /// At a switch, whether the last edge leads to a parent.
     #[prost(bool, tag = "3")]
     pub has_parent: bool,
+    /// How long a rank asks for locks that are not free, before it runs a collective among the hosts: the same at all ranks.
+    #[prost(uint64, tag = "4")]
+    pub patience_us: u64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SwitchNode {}

@@ -44,7 +44,7 @@ impl Manager {
         };
         let (Planned { design, settings, plan, .. }, _) =
             self.fall_back(asked, wanted, ranks, nobody).ok()?;
-        Some(Contending { design, settings, plan, tree: tree.clone() })
+        Some(Contending { design, settings, plan, tree: tree.clone(), patience: self.config.patience })
     }
 
     /// Whether a group that contends may have a block with these: all do.

@@ -8,6 +8,7 @@ use quincunx_design::{
     AnyDesign, ConnectionContext, Contention, GroupContext, Member, Naming, Peer, Plan, Settings,
 };
 use quincunx_fabric::{IncTree, TreeEnd, TreeNodeId, TreeRole};
+use quincunx_units::Duration;
 use quincunx_wire::Endpoint;
 
 /// What a group that contends has beside its tree.
@@ -18,6 +19,8 @@ pub(super) struct Contending {
     pub(super) plan: Plan,
     /// Its locks are asked for up this tree.
     pub(super) tree: IncTree,
+    /// How long it asks for them.
+    pub(super) patience: Duration,
 }
 
 impl Contending {
@@ -72,6 +75,7 @@ impl Contending {
                 // A node's edges lead to its children in order, and then to its parent.
                 edges: edges.into_values().collect(),
                 has_parent: member != Member::Switch(root),
+                patience: self.patience,
             };
             (member, Box::new(contention))
         };

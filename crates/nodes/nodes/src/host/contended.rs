@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use quincunx_collective::{GroupId, Payload};
 use quincunx_engine::verbs::{CollectiveRequest, Failure, Memory, Outcome, QpIndex, RequestError, Slice};
 use quincunx_engine::{PortId, Sink};
-use quincunx_units::Instant;
+use quincunx_units::{Duration, Instant};
 use quincunx_wire::{QpNumber, RoceHeader};
 
 use super::contention::{Contended, Kind, Waiting, Ways};
@@ -14,6 +14,9 @@ use super::group::HostContention;
 use super::{Host, HostEvent, HostRejected, HostTimer, TimerOwner};
 use crate::locks::{LockRank, LockStep};
 use crate::transport::NodeDrop;
+
+/// How often a group asks again that waits for its locks, in all of its patience.
+const TRIES: u8 = 16;
 
 impl<P: Payload> Host<P> {
     /// By which ways the collectives of a group have run, if its switches' memory is locked for each.
@@ -50,7 +53,7 @@ impl<P: Payload> Host<P> {
         with: HostContention<P>,
         out: &mut impl Sink<Self>,
     ) -> Result<(), HostRejected> {
-        let HostContention { fallback, edge, again, rank, ranks } = with;
+        let HostContention { fallback, edge, again, patience, rank, ranks } = with;
         let hosts = fallback.group;
         if let Err(rejected) = self.install(fallback, out) {
             self.remove(group, out).expect("it has just been installed");
@@ -62,9 +65,10 @@ impl<P: Payload> Host<P> {
             fallback: hosts,
             edge,
             again,
+            pause: patience / u64::from(TRIES),
             rank,
             ranks,
-            locks: LockRank::default(),
+            locks: LockRank::new(if patience == Duration::ZERO { 0 } else { TRIES }, None),
             waiting: VecDeque::new(),
             running: None,
             ways: Ways::default(),
@@ -129,7 +133,7 @@ impl<P: Payload> Host<P> {
         }
     }
 
-    /// Nobody has answered for a while.
+    /// Nobody has answered for a while, or a pause is over.
     pub(super) fn repeat(&mut self, now: Instant, id: GroupId, out: &mut impl Sink<Self>) {
         let Some(contended) = self.contended.get_mut(&id) else { return };
         let mut steps = Vec::new();
@@ -172,6 +176,7 @@ impl<P: Payload> Host<P> {
             match step {
                 LockStep::Say(word, number) => contended.edge.say(id, (word, number), out),
                 LockStep::SetTimer => out.set_timer(timer, contended.again),
+                LockStep::Pause => out.set_timer(timer, contended.pause),
                 LockStep::CancelTimer => out.cancel_timer(timer),
                 LockStep::Run { granted } => {
                     let Waiting { what, buffers } =

@@ -40,6 +40,8 @@ pub(super) struct Contended<P: Payload> {
     pub(super) fallback: GroupId,
     pub(super) edge: LockEdge,
     pub(super) again: Duration,
+    /// Between a refusal and the next question.
+    pub(super) pause: Duration,
     pub(super) rank: Rank,
     pub(super) ranks: u16,
     pub(super) locks: LockRank,

@@ -34,6 +34,8 @@ pub struct HostContention<P: Payload> {
     pub edge: LockEdge,
     /// After which it says again what nobody has answered.
     pub again: Duration,
+    /// How long it asks for locks that are not free.
+    pub patience: Duration,
     /// This rank.
     pub rank: Rank,
     /// Ranks in the group.

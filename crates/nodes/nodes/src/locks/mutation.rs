@@ -15,6 +15,8 @@ quincunx_engine::mutations! {
     WaitsForTheLock = "waits-for-the-lock",
     /// A switch does not look at the numbers of words.
     TakesOldWords = "takes-old-words",
+    /// A rank's patience ends by its own time-outs, and not by the verdicts that all hear.
+    CountsTimeOuts = "counts-time-outs",
     /// A rank says nothing twice.
     NeverRepeats = "never-repeats",
     /// A switch that has spoken for its children does not answer one that has not heard it.

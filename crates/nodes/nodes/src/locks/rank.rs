@@ -16,6 +16,8 @@ pub enum LockStep {
     },
     /// Call [`LockRank::again`] after a while, in place of any earlier time.
     SetTimer,
+    /// The same after a pause, in which whoever has the locks may give them back.
+    Pause,
     /// Do not.
     CancelTimer,
 }
@@ -26,6 +28,8 @@ enum State {
     Idle,
     /// It has asked.
     Asking,
+    /// It has been refused, and will ask again.
+    Pausing,
     /// The invocation runs.
     Running { granted: bool },
     /// It has run in the tree here, and others may still need what is locked.
@@ -37,19 +41,17 @@ enum State {
 pub struct LockRank {
     number: Number,
     state: State,
+    /// How often a refused invocation is asked for again: the same at all ranks, who hear the same verdicts.
+    tries: u8,
+    /// How often it has been.
+    refused: u8,
     mutation: Option<Mutation>,
 }
 
-impl Default for LockRank {
-    fn default() -> Self {
-        Self::new(None)
-    }
-}
-
 impl LockRank {
-    /// Before the first invocation.
-    pub const fn new(mutation: Option<Mutation>) -> Self {
-        Self { number: Number::FIRST, state: State::Idle, mutation }
+    /// Before the first invocation. One that is refused is asked for so many times more, before it runs among the hosts.
+    pub const fn new(tries: u8, mutation: Option<Mutation>) -> Self {
+        Self { number: Number::FIRST, state: State::Idle, tries, refused: 0, mutation }
     }
 
     /// Whether the next invocation may be asked for.
@@ -57,7 +59,7 @@ impl LockRank {
         matches!(self.state, State::Idle | State::Leaving)
     }
 
-    /// Which invocation it is at.
+    /// Which question it is at: each invocation has a number, and each time that it is asked for again.
     pub const fn number(&self) -> Number {
         self.number
     }
@@ -96,7 +98,15 @@ impl LockRank {
             return false;
         }
         match (self.state, word) {
+            (State::Asking, Word::Verdict { granted: false }) if self.refused < self.tries => {
+                self.refused += 1;
+                self.state = State::Pausing;
+                self.number = self.number.next();
+                out.push(LockStep::Pause);
+                true
+            }
             (State::Asking, Word::Verdict { granted }) => {
+                self.refused = 0;
                 self.state = State::Running { granted };
                 out.push(LockStep::CancelTimer);
                 out.push(LockStep::Run { granted });
@@ -112,8 +122,16 @@ impl LockRank {
         }
     }
 
-    /// Nobody has answered for a while.
+    /// Nobody has answered for a while, or the pause is over.
     pub fn again(&mut self, out: &mut Vec<LockStep>) {
+        if self.state == State::Pausing {
+            self.state = State::Asking;
+            self.repeat(out);
+            return;
+        }
+        if self.mutation == Some(Mutation::CountsTimeOuts) {
+            self.refused = self.tries;
+        }
         if self.mutation != Some(Mutation::NeverRepeats) {
             self.repeat(out);
         }
@@ -123,7 +141,7 @@ impl LockRank {
         let word = match self.state {
             State::Asking => Word::Ask { refused: false },
             State::Leaving => Word::Done,
-            State::Idle | State::Running { .. } => return,
+            State::Idle | State::Pausing | State::Running { .. } => return,
         };
         out.push(LockStep::Say(word, self.number));
         out.push(LockStep::SetTimer);

@@ -89,7 +89,8 @@ fn contexts(design: &dyn AnyDesign, group: u32) -> Vec<(Member, GroupContext)> {
         };
         let has_parent = *member != switch;
         let fallback = among_hosts.get(member).cloned();
-        context.contention = Some(Box::new(Contention { fallback, edges, has_parent }));
+        context.contention =
+            Some(Box::new(Contention { fallback, edges, has_parent, patience: Duration::ZERO }));
     }
     contexts
 }
@@ -465,6 +466,64 @@ fn lost_late_and_doubled_frames_change_no_result_and_no_lock_is_lost() {
             let ways = net.ways(host);
             assert_eq!(ways.tree + ways.hosts, 6, "seed {seed}");
             assert_eq!(ways, net.ways(host ^ 1), "seed {seed}");
+        }
+        net.faults = 0;
+        while net.turn() {}
+        assert_eq!(net.switch.engine.recorder().held(), 0, "seed {seed}");
+    }
+}
+
+/// Groups that ask for their locks so long.
+fn patient(design: &'static dyn AnyDesign, seed: u64, faults: u64, patience: Duration) -> Net {
+    Net::with(design, seed, faults, |context| {
+        context.contention.as_mut().expect("they lock").patience = patience;
+    })
+}
+
+#[test]
+fn patient_groups_use_the_memory_by_turns() {
+    for design in DESIGNS {
+        let mut net = patient(design, 1, 0, Duration::from_millis(10));
+        net.run(20);
+        for host in 0..4 {
+            assert_eq!(net.ways(host), Ways { tree: 20, hosts: 0 }, "{}", design.name());
+        }
+    }
+}
+
+#[test]
+fn a_group_whose_patience_ends_runs_among_its_hosts() {
+    let mut net = patient(&EPIC_3, 1, 0, Duration::from_micros(160));
+    // Its other rank never leaves: what is locked stays locked.
+    for host in [0, 1] {
+        net.begin(host, 1);
+    }
+    while net.ways(0).tree == 0 || net.ways(1).tree == 0 {
+        net.turn();
+    }
+    net.hosts[1].deadlines.clear();
+    let began = net.now;
+    for host in [2, 3] {
+        net.begin(host, 3);
+    }
+    while net.ways(2).hosts == 0 {
+        net.flights.retain(|_, (to, _, _)| *to != Some(1));
+        net.turn();
+    }
+    let took = net.now.since(began);
+    // Sixteen pauses and seventeen questions of 10 us each.
+    assert!((330.0..400.0).contains(&took.as_micros_f64()), "{took}");
+    assert_eq!(net.ways(2), Ways { tree: 0, hosts: 1 });
+}
+
+#[test]
+fn patient_ranks_hear_the_same_whatever_is_lost_late_or_doubled() {
+    for (seed, design) in (0..60).flat_map(|seed| DESIGNS.map(|design| (seed, design))) {
+        let mut net = patient(design, seed, 8, Duration::from_micros(100 * (1 + seed % 5)));
+        net.run(6);
+        for host in 0..4 {
+            let ways = net.ways(host);
+            assert_eq!((ways.tree + ways.hosts, ways), (6, net.ways(host ^ 1)), "seed {seed}");
         }
         net.faults = 0;
         while net.turn() {}

@@ -36,6 +36,8 @@ pub struct LockSetup {
     pub places: LockPlaces,
     /// Invocations of the first group, and of the second.
     pub invocations: [u8; 2],
+    /// How often a group asks again, before it runs an invocation among its hosts.
+    pub tries: u8,
     /// A rule that all break.
     pub mutation: Option<LockMutation>,
 }
@@ -116,7 +118,7 @@ impl System for Locks {
         };
         let rank = |rank: u16| {
             let group = usize::from(rank / 2);
-            let Ok(engine) = LockNode::new(LockConfig::Rank(GROUPS[group], mutation));
+            let Ok(engine) = LockNode::new(LockConfig::Rank(GROUPS[group], self.setup.tries, mutation));
             let owner = LockOwner { to_run: self.setup.invocations[group], open: 0 };
             Member { engine, owner }
         };
@@ -206,7 +208,11 @@ impl Study for LockStudy {
     }
 
     fn options(&self) -> &'static [(&'static str, &'static str)] {
-        &[("--times", "invocations of the first group; the second has one [default: 1]"), ("--mutate", "")]
+        &[
+            ("--times", "invocations of the first group; the second has one [default: 1]"),
+            ("--tries", "times that a refused group asks again, before it runs among its hosts [default: 0]"),
+            ("--mutate", ""),
+        ]
     }
 
     fn mutations(&self) -> Vec<&'static str> {
@@ -218,7 +224,7 @@ impl Study for LockStudy {
             *PLACES.iter().find(|(name, _)| *name == places).expect("it is asked whether it takes it");
         let mutation = arguments.mutate.as_deref().map(str::parse).transpose();
         let mutation = mutation.map_err(|error: quincunx_engine::UnknownMutation| Refusal::of(&error))?;
-        let setup = LockSetup { places, invocations: [arguments.times, 1], mutation };
+        let setup = LockSetup { places, invocations: [arguments.times, 1], tries: arguments.tries, mutation };
         let network = Box::new(Locks::new(setup));
         Ok(Subject { network, tree: None, packets: 0, senders: None, is_lossless: false, is_single: false })
     }

@@ -109,8 +109,8 @@ pub struct SwitchNode {
 /// How a node is set up.
 #[derive(Clone, Debug)]
 pub enum LockConfig {
-    /// A rank of that group.
-    Rank(GroupId, Option<LockMutation>),
+    /// A rank of that group, and how often it asks again.
+    Rank(GroupId, u8, Option<LockMutation>),
     /// A switch, with the ports of each group: to the parent, if there is one, and to the children.
     Switch(Vec<(GroupId, Option<PortId>, Vec<PortId>)>, Option<LockMutation>),
 }
@@ -227,7 +227,7 @@ fn perform(
             LockStep::Say(word, number) => {
                 say(UP, LockFrame { group, number, says: Says::Word(word) }, out);
             }
-            LockStep::SetTimer => out.set_timer(Again, AGAIN),
+            LockStep::SetTimer | LockStep::Pause => out.set_timer(Again, AGAIN),
             LockStep::CancelTimer => out.cancel_timer(Again),
             LockStep::Run { granted: true } => {
                 *waits = true;
@@ -257,8 +257,8 @@ impl Engine for LockNode {
 
     fn new(config: LockConfig) -> Result<Self, Infallible> {
         Ok(match config {
-            LockConfig::Rank(group, mutation) => {
-                Self::Rank { group, locks: LockRank::new(mutation), waits: false }
+            LockConfig::Rank(group, tries, mutation) => {
+                Self::Rank { group, locks: LockRank::new(tries, mutation), waits: false }
             }
             LockConfig::Switch(groups, mutation) => Self::Switch(Box::new(SwitchNode::new(groups, mutation))),
         })

@@ -6,7 +6,7 @@ use quincunx_check::{Exploration, LockPlaces, LockSetup, Locks, Verdict, explore
 use quincunx_nodes::locks::LockMutation as Mutation;
 
 fn locks(places: LockPlaces, invocations: [u8; 2]) -> LockSetup {
-    LockSetup { places, invocations, mutation: None }
+    LockSetup { places, invocations, tries: 0, mutation: None }
 }
 
 fn exactly() -> Exploration {
@@ -38,9 +38,19 @@ fn two_groups_with_half_of_the_switches_each_fall_back_and_wait_for_nobody() {
 }
 
 #[test]
+fn groups_that_ask_again_use_the_memory_by_turns_and_wait_for_nobody_without_end() {
+    let patient = |places, invocations, tries| Locks::new(LockSetup { tries, ..locks(places, invocations) });
+    for rules in [lossy(), late(), doubled()] {
+        assert_right(&patient(LockPlaces::OneSwitch, [1, 1], 2), rules);
+        assert_right(&patient(LockPlaces::Crossed, [1, 1], 1), rules);
+    }
+}
+
+#[test]
 fn some_run_is_wrong_with_each_rule_broken() {
     for mutation in Mutation::all() {
-        let broken = LockSetup { mutation: Some(mutation), ..locks(LockPlaces::Crossed, [2, 1]) };
+        let tries = u8::from(mutation == Mutation::CountsTimeOuts);
+        let broken = LockSetup { mutation: Some(mutation), tries, ..locks(LockPlaces::Crossed, [2, 1]) };
         let rules = lossy();
         let (_, verdict) = explore(&Locks::new(broken), rules, &mut |_| std::ops::ControlFlow::Continue(()));
         assert!(matches!(verdict, Verdict::Wrong { .. }), "{mutation}: {verdict:?}");

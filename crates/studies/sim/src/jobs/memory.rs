@@ -55,6 +55,7 @@ impl JobsRequest {
     fn check_for_memory(&self) -> Result<(), JobsError> {
         let said = [
             ("policy", self.jobs.policy.is_some()),
+            ("patience", self.jobs.patience.is_some()),
             ("memory", self.jobs.memory.is_some()),
             ("[[traffic]]", self.only.is_none() && self.jobs.traffic().next().is_some()),
         ];

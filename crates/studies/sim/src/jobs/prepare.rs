@@ -72,6 +72,7 @@ impl JobsRequest {
         let setup = ManagedSetup {
             catalog: self.catalog,
             policy: self.jobs.policy.as_deref().unwrap_or(ManagedSetup::POLICY),
+            patience: self.jobs.patience.unwrap_or_default(),
             memory: self.jobs.memory.unwrap_or(ManagedSetup::MEMORY),
             fallback: self.fallback,
         };

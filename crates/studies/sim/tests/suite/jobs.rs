@@ -290,6 +290,18 @@ fn jobs_lock_the_memory_that_they_share_and_run_among_hosts_where_it_is_taken() 
 }
 
 #[test]
+fn patient_jobs_use_memory_by_turns() {
+    let patient = |patience: &str| format!("patience = \"{patience}\"\n{}", contending(20, "1us"));
+    let among_hosts = |patience: &str| -> u64 {
+        let found = run("star-8", &patient(patience));
+        assert!(found.jobs.iter().all(|job| (job.wrong, job.retransmitted) == (Some(0), 0)));
+        found.jobs.iter().map(|job| job.ways.unwrap().hosts).sum()
+    };
+    assert_eq!(among_hosts("1s"), 0);
+    assert!(among_hosts("0us") > 0);
+}
+
+#[test]
 fn a_job_alone_is_granted_every_lock_and_asking_takes_a_round_trip() {
     let text = contending(5, "1ms");
     let alone = run("star-8", &text);
@@ -327,6 +339,11 @@ fn what_a_line_asks_for_and_does_not_get_is_one_line_with_its_number() {
         ),
         ("leaf-spine-2x2x2", job("0-3", "multiwrite", ""), "expected a collective of multiwrite (all_gather"),
         ("leaf-spine-2x2x2", "policy = \"best\"\n".to_owned() + &job("0-3", "ring", ""), "found \"best\""),
+        (
+            "leaf-spine-2x2x2",
+            "patience = \"1ms\"\n".to_owned() + &job("0-3", "ring", ""),
+            "expected no patience with the policy edge-disjoint",
+        ),
         (
             "leaf-spine-2x2x2",
             job("0-3", "ring", "") + "[[traffic]]\npattern = \"uniform\"\nrate = \"1Tbit/s\"\n",
