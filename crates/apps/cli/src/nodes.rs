@@ -109,8 +109,8 @@ struct Serve {
     /// (as spatial, and groups share memory that is taken: they lock it for each collective, or run it among their hosts)
     #[arg(long, default_value = "spatial", value_parser = find_policy)]
     policy: &'static dyn Policy,
-    /// With the policy contention: how long a group asks for locks that others have, before it runs a collective among its hosts. As long as a
-    /// collective takes, it shifts jobs that compute as long against each other; longer than what the tree saves, it costs
+    /// With the policy contention: how long a group asks for locks that others have, before it runs a collective among its hosts;
+    /// best no longer than what the tree saves
     #[arg(long, value_name = "DURATION", default_value = "0ns")]
     patience: Duration,
     #[command(flatten)]

@@ -14,8 +14,7 @@
 //!    may ask for the next invocation at once: that says the same.
 //!
 //! A group may be patient: its ranks, who all hear the same verdict, pause and ask again, so many times, before they run the invocation among
-//! the hosts. Two jobs that compute and communicate by turns then meet once: the pause shifts one of them to where the other computes ("staggers
-//! group invocations"), and from then on each finds the locks free.
+//! the hosts. The pause is meant to shift a job to where the other one computes ("staggers group invocations").
 //!
 //! A switch never waits for a lock, so that no two groups wait for each other; two with half of what they need each fall back both, which
 //! [`LockCounts::in_vain`] counts. First come, first served has no memory: a group that asks again at once, before others have asked, has the
