@@ -6,7 +6,7 @@ use quincunx_flows::{
     Cluster, Failed, JobOutcome, Stopped, TenancyError, TenancyMeasurement, TenancyRequest, Usage, Used,
     measure_tenancy,
 };
-use quincunx_scenario::{Override, Tenancy, TenancyPolicy};
+use quincunx_scenario::{JobPlacement, Override, Tenancy, TenancyPolicy};
 use quincunx_units::Instant;
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
@@ -43,7 +43,10 @@ then their tensor-parallel groups communicate, then their data-parallel ones. Wh
 A group without a tree runs among its hosts. Keys:
   slots      sums: a group takes the memory that its design needs where it adds up; path: a unit at each switch that its tree passes (EPIC L)
   volume     plan: links carry what the design's plan sends; published: what EPIC's tables count, two and four bits for one
+  placement  packed: a job has the first free accelerators in a row; nearest: the smallest part of the network with room for it; spread: one of
+             each switch in turn; random
   routing    pinned: flows are spread over shortest ways; hashed: a hash chooses
+  patience   of contention: how long groups ask again for locks that are taken (5ms), before a collective runs among hosts
   apart      true: each job has the cluster by itself
   failures   link, switch, server: mean times to failure of each (6000h, 5y); repair; recovery, after which collectives go on by other ways or
              trees; restart, of a job that lost an accelerator and begins its iteration again; adaptive: whether lost trees are asked for again
@@ -58,6 +61,9 @@ pub(crate) struct Clusters {
     /// Units of memory of each switch, several with commas [default: the file's `memory_units`]
     #[arg(long, value_delimiter = ',')]
     memory_units: Vec<u32>,
+    /// Which accelerators jobs get: packed, nearest, spread or random [default: the file's `placement`]
+    #[arg(long)]
+    placement: Option<JobPlacement>,
     /// Set a key of the file: link.rate=200Gbit/s, routing=hashed
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Override>,
@@ -101,6 +107,7 @@ impl Clusters {
         if !self.memory_units.is_empty() {
             tenancy.memory_units = self.memory_units.clone();
         }
+        tenancy.placement = self.placement.unwrap_or(tenancy.placement);
         tenancy.check().map_err(Failure::Input)?;
         let cluster = Cluster::of(&tenancy, catalog).map_err(Failure::input)?;
         let stop = interrupt::flag()?;

@@ -60,8 +60,8 @@ pub use placement::{RankPlacement, RankPlacementError};
 pub use read::read_text;
 pub use scenario::Scenario;
 pub use tenancy::{
-    Failures, JobTrace, LanguageModel, Routing, ScaleUp, SizeShare, Slots, Tenancy, TenancyLink,
-    TenancyPolicy, TrainingJob, Volume,
+    Failures, JobPlacement, JobTrace, LanguageModel, Routing, ScaleUp, SizeShare, Slots, Tenancy,
+    TenancyLink, TenancyPolicy, TrainingJob, Volume,
 };
 pub use topology::{NodeDelays, PacketLink, TopologyName};
 pub use training::{Gpu, Training};

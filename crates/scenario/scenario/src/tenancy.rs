@@ -40,6 +40,12 @@ pub struct Tenancy {
     /// Which of several ways of equal length a flow takes.
     #[serde(default)]
     pub routing: Routing,
+    /// Which of the free accelerators a job gets.
+    #[serde(default)]
+    pub placement: JobPlacement,
+    /// How long groups ask for locks that are not free, by the policy that has them, before a collective runs among hosts.
+    #[serde(default)]
+    pub patience: Duration,
     /// What groups with switches run, by a design's name.
     pub design: Option<String>,
     /// What groups without run.
@@ -152,6 +158,21 @@ pub enum Routing {
     Hashed,
 }
 
+/// Which of the free accelerators a job gets; those that share layers are neighbours where that can be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum JobPlacement {
+    /// The first in a row, by their numbers, or else the first.
+    #[default]
+    Packed,
+    /// In the smallest part of the network that has room: a server, what a switch joins, a pod; of equal parts in the fullest.
+    Nearest,
+    /// One of each switch in turn.
+    Spread,
+    /// By chance, as the seed has it.
+    Random,
+}
+
 /// A Transformer in training, and how it is split.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -256,6 +277,29 @@ const fn yes() -> bool {
 /// Shapes have neither a folder nor an ending.
 fn is_fabric_file(fabric: &str) -> bool {
     fabric.contains(['/', '.'])
+}
+
+/// The names of all placements, in their order.
+const PLACEMENTS: &str = "packed nearest spread random";
+
+impl JobPlacement {
+    /// Every one.
+    pub const ALL: [Self; 4] = [Self::Packed, Self::Nearest, Self::Spread, Self::Random];
+
+    /// As files and the command line have it.
+    pub fn name(self) -> &'static str {
+        PLACEMENTS.split(' ').nth(self as usize).expect("each placement has a name")
+    }
+}
+
+impl std::str::FromStr for JobPlacement {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|placement| placement.name() == text);
+        let names = Self::ALL.map(Self::name).join(", ");
+        found.ok_or_else(|| format!("expected a placement ({names}), found \"{text}\"; name one of them"))
+    }
 }
 
 /// The names of all policies, in their order.

@@ -174,6 +174,11 @@ pub struct Contention {
     pub patience: Duration,
 }
 
+impl Contention {
+    /// How often a group asks again that waits for its locks, in all of its patience.
+    pub const TRIES: u8 = 16;
+}
+
 impl GroupContext {
     /// Which rank the node runs.
     ///

@@ -9,6 +9,7 @@ mod grants;
 mod job;
 mod measured;
 mod outages;
+mod placement;
 mod run;
 mod sizes;
 mod usage;

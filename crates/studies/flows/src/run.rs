@@ -8,16 +8,17 @@ use crate::grants::{Grants, Tree};
 use crate::job::{Iteration, Phase, groups};
 use crate::measured::{Failed, JobOutcome, TenancyMeasurement};
 use crate::outages::{Outages, share};
+use crate::placement::Free;
 use crate::sizes::{Sizes, sizes_of};
 use crate::usage::Watch;
 use crate::ways::Ways;
 use quincunx_collective::{GroupId, SplitMix64};
 use quincunx_control::map::MapNode;
-use quincunx_design::{Catalog, Refusal};
+use quincunx_design::{Catalog, Contention, Refusal};
 use quincunx_driver_flow::{Due, FlowId, FlowSimulation, LinkId, Load};
 use quincunx_scenario::{JobTrace, ScaleUp, Tenancy, TenancyPolicy};
 use quincunx_units::{ByteCount, Duration, Instant};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 
 /// What to run.
@@ -173,8 +174,18 @@ struct Flow {
 struct Halted {
     /// What is left of its vector.
     bits: f64,
-    /// Whether it waits for a repair, and not for its time.
-    has_no_way: bool,
+    until: Until,
+}
+
+/// What a collective that stands still waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Until {
+    /// Its group is ready to go on after a failure.
+    Recovered,
+    /// A repair: there is no way.
+    Repaired,
+    /// It has not begun: its group asks for its locks again, and has asked so often.
+    Asked(u8),
 }
 
 struct Job {
@@ -206,8 +217,7 @@ struct Run<'a> {
     ways: Ways,
     outages: Outages,
     failed: Failed,
-    /// Accelerators without a job; some may be out of order.
-    free: BTreeSet<u32>,
+    free: Free,
     planned: Vec<Planned>,
     /// By number.
     running: BTreeMap<u32, Job>,
@@ -258,7 +268,7 @@ pub fn measure_tenancy(
         ways: Ways::new(request.cluster, tenancy.routing),
         outages: Outages::new(request.cluster, tenancy.failures.as_ref(), tenancy.scale_up, request.seed),
         failed: Failed::default(),
-        free: (0..hosts).collect(),
+        free: Free::all(request.cluster, tenancy, request.seed),
         outcomes: planned.iter().map(outcome).collect(),
         planned,
         running: BTreeMap::new(),
@@ -415,40 +425,15 @@ impl Run<'_> {
             let wanted = self.planned[number as usize].gpus;
             let model = self.request.tenancy.model(&self.planned[number as usize].model);
             let tp = model.expect("models have been checked").tp;
-            let Some(hosts) = self.place(wanted, tp.into()) else { break };
+            let is_reached = |host| self.outages.is_reached(self.request.cluster, host);
+            let Some(hosts) = self.free.take(wanted, tp.into(), &is_reached) else { break };
             self.queue.pop_front();
-            for host in &hosts {
-                self.free.remove(host);
-            }
             if self.outcomes[number as usize].restarts == 0 {
                 self.outcomes[number as usize].began = self.simulation.now();
             }
             self.begin(number, hosts)?;
         }
         Ok(())
-    }
-
-    /// The first accelerators in a row that are free, or else the first that are; a row begins where neighbours that share layers do.
-    fn place(&self, wanted: u32, neighbours: u32) -> Option<Vec<u32>> {
-        if (self.free.len() as u32) < wanted {
-            return None;
-        }
-        let is_reached = |host: &&u32| self.outages.is_reached(self.request.cluster, **host);
-        let mut row: Vec<u32> = Vec::new();
-        for &host in self.free.iter().filter(is_reached) {
-            if row.last().is_some_and(|&last| last + 1 != host) {
-                row.clear();
-            }
-            if row.is_empty() && !host.is_multiple_of(neighbours) {
-                continue;
-            }
-            row.push(host);
-            if row.len() as u32 == wanted {
-                return Some(row);
-            }
-        }
-        let found: Vec<u32> = self.free.iter().filter(is_reached).copied().take(wanted as usize).collect();
-        (found.len() as u32 == wanted).then_some(found)
     }
 
     fn begin(&mut self, number: u32, hosts: Vec<u32>) -> Result<(), TenancyError> {
@@ -600,12 +585,8 @@ impl Run<'_> {
                 self.simulation.set_timer(after, Token::Done(turn, place));
                 continue;
             }
-            let latency = self.communicate(turn, place, group, volume)?;
+            let latency = self.begin_collective(turn, place, group, volume, 0)?;
             job.latency = job.latency.max(latency);
-            self.failed.interrupted += u64::from(group.halted.is_some());
-            let outcome = &mut self.outcomes[number as usize];
-            outcome.collectives[0] += 1;
-            outcome.collectives[1] += u64::from(group.holds);
         }
         let is_empty = job.waiting == 0;
         self.running.insert(number, job);
@@ -618,14 +599,35 @@ impl Run<'_> {
         (self.is_by_use() && !group.has_place) || (group.has_lost && is_adaptive)
     }
 
-    /// Starts a group's collective of so many bits, in switches if it has some; it stands still where there is no way. What is to be waited for
-    /// behind its last bit.
+    /// A group's collective begins, once it has its locks or no patience left.
+    fn begin_collective(
+        &mut self,
+        turn: Turn,
+        place: u32,
+        group: &mut Group,
+        volume: f64,
+        asked: u8,
+    ) -> Result<Duration, TenancyError> {
+        let latency = self.communicate(turn, place, group, volume, asked)?;
+        let until = group.halted.as_ref().map(|halted| halted.until);
+        if !matches!(until, Some(Until::Asked(_))) {
+            self.failed.interrupted += u64::from(until.is_some());
+            let outcome = &mut self.outcomes[turn.job as usize];
+            outcome.collectives[0] += 1;
+            outcome.collectives[1] += u64::from(group.holds);
+        }
+        Ok(latency)
+    }
+
+    /// Starts a group's collective of so many bits, in switches if it has some; it stands still where there is no way, and while a group that has
+    /// asked `asked` times for its locks has patience left. What is to be waited for behind its last bit.
     fn communicate(
         &mut self,
         turn: Turn,
         place: u32,
         group: &mut Group,
         volume: f64,
+        asked: u8,
     ) -> Result<Duration, TenancyError> {
         if self.asks(group) {
             self.grant(group);
@@ -636,10 +638,17 @@ impl Run<'_> {
             // To the root and back, whatever the answer.
             let depth = group.tree.as_ref().filter(|_| group.has_place).map_or(0, |tree| tree.depth);
             latency = self.request.cluster.latency() * 2 * u64::from(depth);
+            let patience = self.request.tenancy.patience;
+            if group.has_place && !group.holds && patience > Duration::ZERO && asked < Contention::TRIES {
+                group.halted = Some(Halted { bits: volume, until: Until::Asked(asked + 1) });
+                let pause = latency + patience / u64::from(Contention::TRIES);
+                self.simulation.set_timer(pause, Token::GoesOn(turn, place));
+                return Ok(Duration::ZERO);
+            }
         }
         match self.start(turn, place, group, volume)? {
             Some(own) => latency += own,
-            None => group.halted = Some(Halted { bits: volume, has_no_way: true }),
+            None => group.halted = Some(Halted { bits: volume, until: Until::Repaired }),
         }
         Ok(latency)
     }
@@ -744,7 +753,7 @@ impl Run<'_> {
         }
         let mut job = self.running.remove(&number).expect("it runs");
         job.groups.iter_mut().for_each(|group| self.release(number, group));
-        self.free.extend(job.hosts);
+        self.free.give_back(job.hosts);
         self.outcomes[number as usize].ended = self.simulation.now();
         self.done += 1;
         self.admit()

@@ -4,6 +4,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use quincunx_collective::{GroupId, Payload};
+use quincunx_design::Contention;
 use quincunx_engine::verbs::{CollectiveRequest, Failure, Memory, Outcome, QpIndex, RequestError, Slice};
 use quincunx_engine::{PortId, Sink};
 use quincunx_units::{Duration, Instant};
@@ -14,9 +15,6 @@ use super::group::HostContention;
 use super::{Host, HostEvent, HostRejected, HostTimer, TimerOwner};
 use crate::locks::{LockRank, LockStep};
 use crate::transport::NodeDrop;
-
-/// How often a group asks again that waits for its locks, in all of its patience.
-const TRIES: u8 = 16;
 
 impl<P: Payload> Host<P> {
     /// By which ways the collectives of a group have run, if its switches' memory is locked for each.
@@ -65,10 +63,10 @@ impl<P: Payload> Host<P> {
             fallback: hosts,
             edge,
             again,
-            pause: patience / u64::from(TRIES),
+            pause: patience / u64::from(Contention::TRIES),
             rank,
             ranks,
-            locks: LockRank::new(if patience == Duration::ZERO { 0 } else { TRIES }, None),
+            locks: LockRank::new(if patience == Duration::ZERO { 0 } else { Contention::TRIES }, None),
             waiting: VecDeque::new(),
             running: None,
             ways: Ways::default(),

@@ -1,8 +1,9 @@
 //! What failures do to a run: jobs lose accelerators and begin an iteration again on others, groups lose trees and ways and go on by others.
 
-use super::{Flow, Group, Halted, Run, TenancyError, Token, Turn};
+use super::{Flow, Group, Halted, Run, TenancyError, Token, Turn, Until};
 use crate::outages::Thing;
 use quincunx_control::map::MapLink;
+use quincunx_design::Contention;
 use quincunx_driver_flow::LinkId;
 use quincunx_units::Duration;
 
@@ -70,7 +71,7 @@ impl Run<'_> {
         }
         if let Some(bits) = self.stop(group) {
             self.failed.interrupted += 1;
-            group.halted = Some(Halted { bits, has_no_way: false });
+            group.halted = Some(Halted { bits, until: Until::Recovered });
             let failures = self.request.tenancy.failures.expect("something has failed");
             self.simulation.set_timer(failures.recovery, Token::GoesOn(turn, place));
         }
@@ -91,7 +92,7 @@ impl Run<'_> {
             self.stop(group);
             self.release(number, group);
         }
-        self.free.extend(job.hosts);
+        self.free.give_back(job.hosts);
         let outcome = &mut self.outcomes[number as usize];
         outcome.restarts += 1;
         outcome.lost += self.simulation.now().since(job.since);
@@ -109,7 +110,8 @@ impl Run<'_> {
         self.outages.set(self.request.cluster, number, false);
         self.ways.forget_distances();
         self.expect_failure(number);
-        let waits = |group: &Group| group.halted.as_ref().is_some_and(|halted| halted.has_no_way);
+        let waits =
+            |group: &Group| group.halted.as_ref().is_some_and(|halted| halted.until == Until::Repaired);
         for (&number, job) in &self.running {
             let turn = Turn { job: number, turn: job.turn };
             for (place, _) in (0..).zip(&job.groups).filter(|(_, group)| waits(group)) {
@@ -125,12 +127,17 @@ impl Run<'_> {
         let mut job = self.running.remove(&number).expect("it runs");
         let group = &mut job.groups[place as usize];
         match group.halted.take() {
+            Some(Halted { bits, until: Until::Asked(asked) }) => {
+                let latency = self.begin_collective(turn, place, group, bits, asked)?;
+                job.latency = job.latency.max(latency);
+            }
             // Stopped at its last bit.
             Some(Halted { bits: 0.0, .. }) => {
                 self.simulation.set_timer(Duration::ZERO, Token::Done(turn, place))
             }
+            // Whoever has waited for this waits for no locks.
             Some(Halted { bits, .. }) => {
-                let latency = self.communicate(turn, place, group, bits)?;
+                let latency = self.communicate(turn, place, group, bits, Contention::TRIES)?;
                 job.latency = job.latency.max(latency);
             }
             None => {}

@@ -17,6 +17,10 @@ fn seconds(found: &TenancyMeasurement) -> Vec<f64> {
     found.jobs.iter().map(|job| job.completion().as_secs_f64()).collect()
 }
 
+fn collectives(found: &TenancyMeasurement) -> Vec<[u64; 2]> {
+    found.jobs.iter().map(|job| job.collectives).collect()
+}
+
 #[test]
 fn who_finds_the_memory_locked_runs_among_hosts() {
     assert_eq!(seconds(&found(&[job("a", 2, ""), job("b", 2, "")])), [3.0, 5.0]);
@@ -64,6 +68,35 @@ fn locks_are_asked_for_up_the_tree_and_back_whatever_the_answer() {
     let more = |job: usize| with("1ms").jobs[job].completion() - with("0ms").jobs[job].completion();
     // Two links for locks. A tree is two more, and two steps of a ring two each.
     assert_eq!([more(0), more(1)], [2 + 2, 2 + 4].map(Duration::from_millis));
+}
+
+/// Two jobs at one switch with memory for one, whose groups ask for locks so long. The first has them from 1 s to 3 s.
+fn patient(patience: &str, latency: &str) -> TenancyMeasurement {
+    let tenancy = small(&[job("a", 2, ""), job("b", 2, "")].concat(), "");
+    let link = TenancyLink { latency: latency.parse().unwrap(), ..tenancy.link.unwrap() };
+    let patience = patience.parse().unwrap();
+    measured(&Tenancy { link: Some(link), patience, ..tenancy }, CONTENTION, 1, None)
+}
+
+#[test]
+fn a_patient_group_asks_again_until_it_has_its_locks() {
+    // Sixteen pauses of 1.1 s; after the second the memory is free.
+    let found = patient("17600ms", "0ms");
+    assert_eq!(seconds(&found), [3.0, 3.2 + 2.0]);
+    assert_eq!(collectives(&found), [[1, 1], [1, 1]]);
+}
+
+#[test]
+fn a_group_whose_patience_is_over_runs_among_hosts() {
+    let found = patient("1600ms", "0ms");
+    assert_eq!(seconds(&found), [3.0, 1.0 + 1.6 + 4.0]);
+    assert_eq!(collectives(&found), [[1, 1], [1, 0]]);
+}
+
+#[test]
+fn each_question_of_a_patient_group_takes_a_way_to_the_root_and_back() {
+    // Two links for each of three questions, and two for what the root adds up; of the last question after the collective.
+    assert_eq!(seconds(&patient("17600ms", "1ms")), [3.004, 3.2 + 2.0 + 0.008]);
 }
 
 #[test]
@@ -115,8 +148,8 @@ fn of_a_switchs_units_a_group_shares_the_one_that_is_used_the_least() {
 fn whatever_fails_locks_are_given_back_and_all_jobs_end() {
     let changes = ["trace.jobs=20", "failures.server=2h", "failures.switch=1h", "failures.link=1h"];
     let mut lost = 0;
-    for seed in 1..=5 {
-        let tenancy = preset("epic-2048", &[&changes[..], &["failures.repair=1m"]].concat());
+    for (seed, patience) in (1..=6).zip(["patience=0ms", "patience=4s"].into_iter().cycle()) {
+        let tenancy = preset("epic-2048", &[&changes[..], &["failures.repair=1m", patience]].concat());
         // That nobody has a lock or a place in the end, or sends over what has failed, the run asserts itself.
         let found = seeded(&tenancy, CONTENTION, 2, None, seed).unwrap();
         assert!(found.jobs.iter().all(|job| job.collectives[0] >= job.collectives[1]));
