@@ -311,8 +311,9 @@ def a_pause_is_no_death(group: quincunx.Group) -> None:
 def ranks_that_disagree_hear_which_two_and_in_what(group: quincunx.Group) -> None:
     for kind, call in disagreements.of_all(group.rank == 1).items():
         one = group.split(0)
-        one.barrier()
         try:
+            # Others may be through, and disagree, before a slow rank knows that it is: then it hears it here.
+            one.barrier()
             call(one)
         except quincunx.GroupError as error:
             text = str(error)

@@ -74,11 +74,11 @@ pub struct ManagerConfig {
     pub recreates: bool,
 }
 
-/// Installing takes a round trip; two seconds of silence are a fault. A node that is lost is gone.
+/// Installing takes a round trip, and many processes on few processors some seconds; more of silence is a fault. A node that is lost is gone.
 impl Default for ManagerConfig {
     fn default() -> Self {
         Self {
-            install_timeout: Duration::from_secs(2),
+            install_timeout: Duration::from_secs(5),
             remake_timeout: Duration::from_secs(2),
             return_timeout: Duration::ZERO,
             restart_timeout: Duration::from_secs(5),

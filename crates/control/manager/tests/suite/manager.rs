@@ -119,7 +119,7 @@ fn a_node_that_is_late_is_named() {
     let Some(Action::Answer { answer: Err(InitGroupError::Failed(failure)), .. }) = actions.last() else {
         panic!("{actions:?}")
     };
-    assert_eq!(failure.to_string(), "node \"r0\": did not install the group within 2s");
+    assert_eq!(failure.to_string(), "node \"r0\": did not install the group within 5s");
 }
 
 #[test]
