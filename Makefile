@@ -79,6 +79,10 @@ test-release: ## The Debian package in a bare Debian: installed, an AllReduce th
 synth-rtl: ## Resources of the hardware by number of ports, through Yosys (about sixteen minutes of one core)
 	$(PYTHON) rtl/bench/synthesise.py
 
+.PHONY: timing-rtl
+timing-rtl: ## Levels of logic of the hardware, and how fast a small one runs on an ECP5, through Yosys and nextpnr (about forty minutes of one core)
+	$(PYTHON) tools/python_environment.py rtl/bench/timing-requirements.txt rtl/bench/timing.py
+
 .PHONY: draw-rtl
 draw-rtl: ## Draw them beside the published ones: rtl/allreduce_switch/resources.svg
 	$(PYTHON) tools/python_environment.py rtl/bench/requirements.txt rtl/bench/draw_resources.py
