@@ -33,13 +33,15 @@ MEMORY = re.compile(r"RAM\d+[MX]")
 # can make circles through them.
 ABC = "+strash;dc2;balance;if,-g,-K,6;strash;if,-K,6"
 HEAD = """# Timing of {name}. Written by `make timing-rtl` (rtl/bench/timing.py), which says how it counts; rtl/{name}/README.md has it as a table.
-# [ecp5] is a small configuration on an ECP5-85F of speed grade 6: MHz, and the slowest path. [full...] are levels of logic in LUTs of six inputs.
+# [ecp5] is a small configuration on an ECP5-85F of speed grade 6: MHz, and the slowest path. The others are levels of logic in LUTs of six inputs,
+# the longest path by its registers and the modules between, and the longest of eight modules that have some beyond the goal.
 """
 
 
 @dataclass(frozen=True)
 class Timed:
-    """A block: its top module, the levels of logic that are its goal, parameters of what is placed, and of each full configuration."""
+    """A block: its top module, the levels of logic that are its goal, parameters of what is placed (nothing is where there are none), and of each
+    full configuration."""
 
     block: simulators.Block
     top: str
@@ -49,7 +51,9 @@ class Timed:
     # Whether only the SystemVerilog frontend can read it; then a full configuration may have a module as a box.
     slang: bool = False
     boxes: dict[str, str] = field(default_factory=dict)
-    # What is placed, if the whole of it is too large.
+    # Its top module, where that is another one.
+    tops: dict[str, str] = field(default_factory=dict)
+    # What is placed, if it is not the whole.
     placed: str = ""
 
 
@@ -67,11 +71,11 @@ BLOCKS = (
         simulators.INC,
         "inc_engine",
         8,
-        {"PORTS": 4, "SLOTS": 8, "COLLECTIVES": 4, "RANKS": 4},
-        {"full": {"PORTS": 8, "SLOTS": 32, "MTU": 4096}, "sums": {"PORTS": 3, "SLOTS": 4, "MTU": 256}},
+        {},
+        {"full": {"PORTS": 8, "SLOTS": 32, "MTU": 4096}, "sums": {"PORTS": 3}},
         slang=True,
         boxes={"full": "reduce_lane"},
-        placed="group_control",
+        tops={"sums": "reduce_chain"},
     ),
     Timed(
         simulators.CAIS,
@@ -200,11 +204,12 @@ def cells(text: str) -> list[Cell]:
 
 def levels(timed: Timed, name: str) -> dict[str, object]:
     """Most levels of logic of a full configuration, and where."""
+    top = timed.tops.get(name, timed.top)
     folder = rtl_tools.BUILD / f"timing-{timed.block.name}-{name}"
     folder.mkdir(parents=True, exist_ok=True)
-    script = f"synth_xilinx -family xcu -top {timed.top} -noiopad -noclkbuf -nowidelut -nosrl -nodsp -run begin:map_luts; opt_expr -mux_undef; "
+    script = f"synth_xilinx -family xcu -top {top} -noiopad -noclkbuf -nowidelut -nosrl -nodsp -run begin:map_luts; opt_expr -mux_undef; "
     script += f"abc -lut 6 -script {ABC}; clean; flatten; opt_clean; write_blif -cname netlist.blif"
-    yosys(read(timed, timed.top, timed.full[name], folder, True, timed.boxes.get(name, "")) + script, folder)
+    yosys(read(timed, top, timed.full[name], folder, True, timed.boxes.get(name, "")) + script, folder)
     found = cells((folder / "netlist.blif").read_text())
     driver = {net: number for number, cell in enumerate(found) for net in cell.outputs}
     through = [cell.kind.startswith(("LUT", "INV", "CARRY", "READ")) for cell in found]
@@ -258,7 +263,7 @@ def levels(timed: Timed, name: str) -> dict[str, object]:
     modules = list(dict.fromkeys(scope(each.name) for each in way[1:]))
     beyond = sorted((each for each in worst.values() if each[0] > timed.goal), reverse=True)
     told = [f"{count}: {register_name(path(before)[0])} to {register_name(found[number])}" for count, number, before in beyond[:TOLD]]
-    answer = {"top": timed.top, "configuration": settings(timed.full[name]), "levels": most, "goal": timed.goal}
+    answer = {"top": top, "configuration": settings(timed.full[name]), "levels": most, "goal": timed.goal}
     answer |= {"from": register_name(way[0]), "to": register_name(found[end])}
     return answer | {"through": modules, "modules-beyond": len(beyond), "beyond": told}
 
@@ -277,7 +282,8 @@ def main() -> None:
     for name in sys.argv[1:] or known:
         timed, begin = known[name], time.monotonic()
         tables = {key: levels(timed, key) for key in timed.full}
-        tables["ecp5"] = place(timed)
+        if timed.small:
+            tables["ecp5"] = place(timed)
         text = "".join(f"\n[{key}]\n" + "".join(f"{word} = {json.dumps(value)}\n" for word, value in table.items()) for key, table in tables.items())
         (rtl_tools.RTL / name / "timing.toml").write_text(HEAD.format(name=name) + text)
         print(f"{name}, {time.monotonic() - begin:.0f} s{text}", flush=True)
