@@ -80,7 +80,7 @@ synth-rtl: ## Resources of the hardware by number of ports, through Yosys (about
 	$(PYTHON) rtl/bench/synthesise.py
 
 .PHONY: timing-rtl
-timing-rtl: ## Levels of logic of the hardware, and how fast a small one runs on an ECP5, through Yosys and nextpnr (about fifty minutes of one core)
+timing-rtl: ## Levels of logic of the hardware, and how fast small ones run on an ECP5, through Yosys and nextpnr (about forty minutes of one core)
 	$(PYTHON) tools/python_environment.py rtl/bench/timing-requirements.txt rtl/bench/timing.py
 
 .PHONY: draw-rtl

@@ -53,8 +53,6 @@ class Timed:
     boxes: dict[str, str] = field(default_factory=dict)
     # Its top module, where that is another one.
     tops: dict[str, str] = field(default_factory=dict)
-    # What is placed, if it is not the whole.
-    placed: str = ""
 
 
 BLOCKS = (
@@ -63,9 +61,8 @@ BLOCKS = (
         simulators.SCIN,
         "scin_switch",
         8,
-        {"PORTS": 2, "WAVES": 2, "WAVE_BYTES": 256, "PAYLOAD_BYTES": 128, "SLOTS": 2, "INSTRUCTIONS": 4},
+        {},
         {"full-4": {"PORTS": 4}, "full-8": {"PORTS": 8}},
-        placed="scin_isa",
     ),
     Timed(
         simulators.INC,
@@ -111,7 +108,7 @@ def yosys(script: str, folder: Path) -> None:
 
 def place(timed: Timed) -> dict[str, object]:
     """Resources on the ECP5, frequency and slowest path."""
-    top = timed.placed or timed.top
+    top = timed.top
     folder = rtl_tools.BUILD / f"timing-{timed.block.name}-ecp5"
     folder.mkdir(parents=True, exist_ok=True)
     script = f"synth_ecp5 -top {top} -run begin:check; clean; blackbox =A:whitebox; write_json netlist.json"
