@@ -44,16 +44,17 @@ impl Free {
         if (self.free.len() as u32) < wanted {
             return None;
         }
-        let free: Vec<u32> = self.free.iter().copied().filter(|&host| is_reached(host)).collect();
         let (wanted, neighbours) = (wanted as usize, neighbours as usize);
-        if free.len() < wanted {
-            return None;
-        }
+        let free = self.free.iter().copied().filter(|&host| is_reached(host));
+        let all = || {
+            let all: Vec<u32> = free.clone().collect();
+            (all.len() >= wanted).then_some(all)
+        };
         let hosts = match self.placement {
-            JobPlacement::Packed => packed(free, wanted, neighbours),
-            JobPlacement::Nearest => self.parts.nearest(&free, wanted, neighbours),
-            JobPlacement::Spread => self.parts.spread(&free, wanted),
-            JobPlacement::Random => shuffled(free, wanted, &mut self.random),
+            JobPlacement::Packed => packed(free.clone(), wanted, neighbours)?,
+            JobPlacement::Nearest => self.parts.nearest(&all()?, wanted, neighbours),
+            JobPlacement::Spread => self.parts.spread(&all()?, wanted),
+            JobPlacement::Random => shuffled(all()?, wanted, &mut self.random),
         };
         assert_eq!(hosts.len(), wanted, "a job gets as many as it wants");
         for host in &hosts {
@@ -67,10 +68,10 @@ impl Free {
     }
 }
 
-/// The first in a row, or else the first; a row begins where neighbours do.
-fn packed(mut free: Vec<u32>, wanted: usize, neighbours: usize) -> Vec<u32> {
+/// The first in a row, or else the first; a row begins where neighbours do. None if there are too few.
+fn packed(free: impl Iterator<Item = u32> + Clone, wanted: usize, neighbours: usize) -> Option<Vec<u32>> {
     let mut row: Vec<u32> = Vec::new();
-    for &host in &free {
+    for host in free.clone() {
         if row.last().is_some_and(|&last| last + 1 != host) {
             row.clear();
         }
@@ -79,11 +80,11 @@ fn packed(mut free: Vec<u32>, wanted: usize, neighbours: usize) -> Vec<u32> {
         }
         row.push(host);
         if row.len() == wanted {
-            return row;
+            return Some(row);
         }
     }
-    free.truncate(wanted);
-    free
+    let first: Vec<u32> = free.take(wanted).collect();
+    (first.len() == wanted).then_some(first)
 }
 
 fn shuffled(mut free: Vec<u32>, wanted: usize, random: &mut SplitMix64) -> Vec<u32> {
