@@ -194,8 +194,9 @@ impl Parts {
         while taken.len() < wanted {
             let left = wanted - taken.len();
             // What is left goes where the least is left over.
-            let last = parts.iter().rposition(|(room, _)| *room >= left).unwrap_or(0);
-            let (room, part) = parts.remove(last);
+            let enough = (0..parts.len()).filter(|&place| parts[place].0 >= left);
+            let place = enough.min_by_key(|&place| parts[place].0).unwrap_or(0);
+            let (room, part) = parts.remove(place);
             taken.extend(self.fill(&part, below, room.min(left), neighbours));
         }
         taken
@@ -248,8 +249,12 @@ mod tests {
     }
 
     fn free(placement: JobPlacement) -> Free {
+        free_of(CLOS, placement)
+    }
+
+    fn free_of(shape: &str, placement: JobPlacement) -> Free {
         let tenancy = Tenancy { placement, ..Tenancy::find("epic-128", &[]).unwrap() };
-        Free::all(&cluster(CLOS), &tenancy, 1)
+        Free::all(&cluster(shape), &tenancy, 1)
     }
 
     fn taken(free: &mut Free, wanted: u32, neighbours: u32) -> Vec<u32> {
@@ -261,9 +266,12 @@ mod tests {
         let Parts { levels } = Parts::of(&cluster(CLOS), None);
         let each = |members: u32| (0..16).map(|host| host / members * members).collect::<Vec<u32>>();
         assert_eq!(levels, [each(4), each(8), each(16)]);
-        let servers = ScaleUp { members: 2, rate: "1Tbit/s".parse().unwrap() };
-        let Parts { levels } = Parts::of(&cluster(CLOS), Some(servers));
-        assert_eq!(levels, [each(2), each(4), each(8), each(16)]);
+        let of = |members| {
+            let servers = ScaleUp { members, rate: "1Tbit/s".parse().unwrap() };
+            Parts::of(&cluster(CLOS), Some(servers)).levels
+        };
+        assert_eq!(of(2), [each(2), each(4), each(8), each(16)]);
+        assert_eq!(of(8), [each(8), each(16)], "servers join the switches that they are at");
     }
 
     #[test]
@@ -295,6 +303,21 @@ mod tests {
         assert_eq!(taken(&mut free, 2, 2), [8, 9]);
         assert_eq!(taken(&mut free, 6, 2), [12, 13, 14, 15, 10, 11]);
         assert_eq!(taken(&mut free, 2, 2), [3, 7], "if there are no others");
+    }
+
+    #[test]
+    fn what_is_left_of_a_near_job_goes_where_the_least_is_left_over() {
+        let mut free = free_of("clos-1x3x4x2x1", JobPlacement::Nearest);
+        assert_eq!(taken(&mut free, 3, 1), [0, 1, 2]);
+        assert_eq!(taken(&mut free, 5, 1), [4, 5, 6, 7, 3]);
+    }
+
+    #[test]
+    fn neighbours_of_a_near_job_are_not_parted_where_an_odd_one_is_left() {
+        for (wanted, hosts) in [(4, &[1, 2, 5, 6][..]), (6, &[1, 2, 5, 6, 9, 10])] {
+            let mut free = free_of("clos-1x3x4x2x1", JobPlacement::Nearest);
+            assert_eq!(free.take(wanted, 2, &|host| host % 4 != 0).unwrap(), hosts);
+        }
     }
 
     #[test]
