@@ -19,8 +19,9 @@ module barrier_manager #(
   logic [SumW-1:0] sum;
 
   always_comb begin
-    sum = clear_i ? '0 : SumW'(count_o);
-    for (int p = 0; p < PORTS; p++) if (add_i[p]) sum = sum + SumW'(operand_i[16*p+:16]);
+    sum = SumW'(count_o) & {SumW{!clear_i}};
+    // Without a choice in between, so that all are added up at once.
+    for (int p = 0; p < PORTS; p++) sum = sum + (SumW'(operand_i[16*p+:16]) & {SumW{add_i[p]}});
   end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
